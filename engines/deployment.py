@@ -1,0 +1,193 @@
+"""The deployment: which pipeline, which models, their sizes and bounds, resolved once.
+
+A YAML file (see ``deploy/``) becomes one validated, immutable object before anything
+is loaded. Unknown keys, wrong types and impossible values raise
+:class:`DeploymentError`, whose message names the key and says what is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import yaml
+from msgspec import Meta
+
+Positive = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[int, Meta(ge=0)]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class DeploymentError(Exception):
+    """The deployment can't be used; the message names the key and what is allowed."""
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class VadConfig(_Strict, frozen=True, kw_only=True):
+    """Voice activity: who speaks when."""
+
+    use: Literal["webrtc", "silero"] = "webrtc"
+
+
+class WhisperConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="whisper"):
+    """Recognition by faster-whisper."""
+
+    model: Name = "whisper-tiny-en"
+    threads: Positive = 1
+    """Threads of one recognition."""
+
+    concurrency: Positive = 1
+    """Recognitions that run at once; more wait, soonest first."""
+
+
+class ScriptedRecognizerConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="scripted"):
+    """Recognition that always "hears" given lines, in turn: for tests and load."""
+
+    lines: tuple[str, ...] = ("Hello there.",)
+    delay_ms: NotNegative = 0
+
+
+class VllmConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="vllm"):
+    """An autoregressive text model on vLLM, in a process of its own."""
+
+    model: Name = "smollm2-135m"
+    """A model of the catalogue, or a folder in the Hugging Face layout."""
+
+    context_tokens: Positive = 2048
+    """Prompt and answer together; older turns are left out of longer prompts."""
+
+    max_output_tokens: Positive = 256
+    """Bound of one answer where the client names none."""
+
+    max_requests: Positive = 8
+    """Answers generated at once; more wait inside vLLM."""
+
+    kv_cache_mib: Positive = 256
+    threads: Positive = 1
+    """Threads of the CPU build; a GPU ignores it."""
+
+    temperature: Annotated[float, Meta(ge=0, le=2)] = 0.4
+    top_p: Annotated[float, Meta(gt=0, le=1)] = 0.9
+    repetition_penalty: Annotated[float, Meta(gt=0, le=2)] = 1.1
+    enforce_eager: bool = True
+    gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] = 0.8
+    tensor_parallel: Positive = 1
+
+
+class ScriptedArConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="scripted"):
+    """A model that always "writes" given lines, in turn: for tests and load."""
+
+    lines: tuple[str, ...] = ("Certainly. The sky is blue because air scatters blue light most.",)
+    first_token_ms: NotNegative = 0
+    tokens_per_second: Annotated[float, Meta(gt=0)] = 30.0
+    """One token is one word with the space before it."""
+
+
+class TalkerConfig(_Strict, frozen=True, kw_only=True):
+    """Text to latents."""
+
+    model: Name = "piper-joe"
+    threads: Positive = 1
+
+
+class Code2wavConfig(_Strict, frozen=True, kw_only=True):
+    """Latents to waveform, with the decoder of the talker's model."""
+
+    threads: Positive = 1
+    ladder: tuple[Positive, ...] = (4, 8, 16, 32)
+    """Frames of the first, second, ... chunk; the last size repeats."""
+
+
+class Stages(_Strict, frozen=True, kw_only=True):
+    """One entry a stage."""
+
+    vad: VadConfig = VadConfig()
+    recognizer: WhisperConfig | ScriptedRecognizerConfig = WhisperConfig()
+    ar: VllmConfig | ScriptedArConfig = VllmConfig()
+    talker: TalkerConfig = TalkerConfig()
+    code2wav: Code2wavConfig = Code2wavConfig()
+
+
+class Limits(_Strict, frozen=True, kw_only=True):
+    """Bounds of every session; what happens at each is in ``realtime/README.md``."""
+
+    sessions: Positive = 64
+    session_minutes: Positive = 60
+    append_bytes: Positive = 15 * 1024 * 1024
+    """Decoded audio of one append."""
+
+    input_buffer_seconds: Positive = 600
+    """Uncommitted audio; more is refused."""
+
+    retained_audio_seconds: Positive = 600
+    """Committed audio kept for retrieval; the oldest is let go."""
+
+    items: Positive = 2000
+    text_chars: Positive = 200_000
+    """Characters of one item, and of the instructions."""
+
+    outgoing_bytes: Positive = 8 * 1024 * 1024
+    """Queued for a client that does not read; then it is closed."""
+
+    stalled_seconds: Positive = 20
+    """A write that makes no progress for so long closes the connection."""
+
+
+class Deployment(_Strict, frozen=True, kw_only=True):
+    """Everything a server is told at start."""
+
+    pipeline: Literal["cascade"] = "cascade"
+    model: Name = "antiphon-embedded"
+    """Name listed at ``/v1/models``."""
+
+    instructions: str = ""
+    """Default system prompt of a session that sets none."""
+
+    stages: Stages = Stages()
+    limits: Limits = Limits()
+
+
+def load_deployment(path: Path) -> Deployment:
+    """Read and validate a deployment file.
+
+    Raises:
+        DeploymentError: the file can't be read, isn't YAML, or doesn't validate.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DeploymentError(f"cannot read {path}: {error.strerror}") from None
+    try:
+        data: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise DeploymentError(f"{path} is not YAML: {error}") from None
+    try:
+        return parse_deployment({} if data is None else data)
+    except DeploymentError as error:
+        raise DeploymentError(f"{path}: {error}") from None
+
+
+def parse_deployment(data: object) -> Deployment:
+    """Validate a deployment given as plain data.
+
+    Raises:
+        DeploymentError: a key is unknown, or a value is not allowed.
+    """
+    try:
+        return msgspec.convert(data, Deployment)
+    except msgspec.ValidationError as error:
+        raise DeploymentError(_name_the_key(str(error))) from None
+
+
+def _name_the_key(message: str) -> str:
+    """Turn ``Expected `int` - at `$.a.b``` into ``a.b: expected `int```."""
+    what, _, where = message.partition(" - at `$")
+    key = where.rstrip("`").lstrip(".")
+    if unknown := re.fullmatch(r"Object contains unknown field `(.+)`", what):
+        return f"unknown key `{'.'.join(filter(None, [key, unknown[1]]))}`"
+    return f"{key or 'the file'}: {what[0].lower()}{what[1:]}"

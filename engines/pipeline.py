@@ -1,0 +1,129 @@
+"""The contract of a pipeline: stages joined into what a session needs.
+
+A session needs three things: to learn when someone speaks (:meth:`Pipeline.listen`),
+what was said (:meth:`Pipeline.recognize`), and an answer (:meth:`Pipeline.reply`).
+How a pipeline makes them of stages is its own file under ``pipelines/``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from .chunks import PcmChunk, SpeechFrames, SpokenWords, TextDelta, Timings, Transcript
+from .chunks import TranscriptDelta
+from .stage import StageStream
+
+type ReplyChunk = TextDelta | SpokenWords | Timings | PcmChunk
+type Hearing = StageStream[PcmChunk, SpeechFrames]
+type Recognition = StageStream[PcmChunk, TranscriptDelta | Transcript]
+type Reply = StageStream[None, ReplyChunk]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of the conversation as the model is shown it."""
+
+    role: str
+    """``system``, ``user`` or ``assistant``."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenRequest:
+    """Ask for speech probabilities of everything that is sent."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecognizeRequest:
+    """Ask what was said in the audio that follows."""
+
+    request_id: str
+    language: str | None = None
+    """ISO 639-1, or ``None`` to let the recognizer decide."""
+
+    prompt: str = ""
+    """Words to expect."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyRequest:
+    """Ask for an answer, written or spoken."""
+
+    request_id: str
+    messages: tuple[Message, ...]
+    speak: bool = True
+    """Whether audio is wanted beside the text."""
+
+    voice: str | None = None
+    """A name out of :attr:`Pipeline.voices`; ``None`` for the default."""
+
+    speed: float = 1.0
+    """Rate of speech, 1 is the voice's own."""
+
+    max_tokens: int | None = None
+    """Bound on generated tokens; ``None`` for the deployment's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether the first request would be served at full speed, stage by stage."""
+
+    stages: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Stage name to ``ready``, ``starting``, ``restarting``, ``failed`` or ``closed``."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether every stage is ready."""
+        return bool(self.stages) and all(state == "ready" for state in self.stages.values())
+
+
+class Pipeline(Protocol):
+    """What a deployment serves."""
+
+    @property
+    def model(self) -> str:
+        """Name under which the whole is listed at ``/v1/models``."""
+        ...
+
+    @property
+    def voices(self) -> tuple[str, ...]:
+        """Names of the voices, the default one first."""
+        ...
+
+    @property
+    def readiness(self) -> Readiness:
+        """State of each stage now."""
+        ...
+
+    async def start(self) -> None:
+        """Start every stage; on return the pipeline is ready."""
+        ...
+
+    async def close(self) -> None:
+        """Close every stage. Idempotent."""
+        ...
+
+    def listen(self, request: ListenRequest) -> Hearing:
+        """Judge audio frame by frame; the audio may have any rate, the same throughout."""
+        ...
+
+    def recognize(self, request: RecognizeRequest) -> Recognition:
+        """Transcribe the audio sent, once :meth:`~.stage.StageStream.end` was called."""
+        ...
+
+    def reply(self, request: ReplyRequest) -> Reply:
+        """Generate an answer; spoken audio is :data:`OUTPUT_RATE` s16le mono."""
+        ...
+
+    def statistics(self) -> Mapping[str, Mapping[str, float]]:
+        """Counters and gauges of each stage, for metrics and tests."""
+        ...
+
+
+OUTPUT_RATE = 24_000
+"""Samples per second of all spoken audio, whatever the voice's own rate."""
