@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-type Samples = NDArray[np.float32]
+Samples: TypeAlias = NDArray[np.float32]
 """Mono samples in [-1, 1], shape ``(n,)``."""
 
 

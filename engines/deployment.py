@@ -137,6 +137,9 @@ class Limits(_Strict, frozen=True, kw_only=True):
     stalled_seconds: Positive = 20
     """A write that makes no progress for so long closes the connection."""
 
+    stage_timeout_seconds: Positive = 60
+    """A stage that says nothing of a request for so long has failed it."""
+
 
 class Deployment(_Strict, frozen=True, kw_only=True):
     """Everything a server is told at start."""
@@ -147,6 +150,12 @@ class Deployment(_Strict, frozen=True, kw_only=True):
 
     instructions: str = ""
     """Default system prompt of a session that sets none."""
+
+    speculate_ms: NotNegative = 200
+    """Silence after which an answer is prepared in case the turn is over; 0 never.
+
+    If the person goes on, the work is thrown away and nobody hears of it.
+    """
 
     stages: Stages = Stages()
     limits: Limits = Limits()

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from .chunks import PcmChunk, SpeechFrames, SpokenWords, TextDelta, Timings, Transcript
 from .chunks import TranscriptDelta
 from .stage import StageStream
 
-type ReplyChunk = TextDelta | SpokenWords | Timings | PcmChunk
-type Hearing = StageStream[PcmChunk, SpeechFrames]
-type Recognition = StageStream[PcmChunk, TranscriptDelta | Transcript]
-type Reply = StageStream[None, ReplyChunk]
+ReplyChunk: TypeAlias = TextDelta | SpokenWords | Timings | PcmChunk
+Hearing: TypeAlias = StageStream[PcmChunk, SpeechFrames]
+Recognition: TypeAlias = StageStream[PcmChunk, TranscriptDelta | Transcript]
+Reply: TypeAlias = StageStream[None, ReplyChunk]
 
 
 @dataclass(frozen=True, slots=True)

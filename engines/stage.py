@@ -8,9 +8,13 @@ is exactly one :class:`~.chunks.End`, on every path.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from .chunks import End, StageError
+
+RequestT = TypeVar("RequestT", contravariant=True)
+InT = TypeVar("InT", contravariant=True)
+OutT = TypeVar("OutT", covariant=True)
 
 
 class StageFailure(Exception):
@@ -30,7 +34,7 @@ class StageClosed(StageFailure):
         )
 
 
-class StageStream[InT, OutT](Protocol):
+class StageStream(Protocol[InT, OutT]):
     """One request in one stage."""
 
     async def send(self, chunk: InT) -> None:
@@ -53,7 +57,7 @@ class StageStream[InT, OutT](Protocol):
         ...
 
 
-class Stage[RequestT, InT, OutT](Protocol):
+class Stage(Protocol[RequestT, InT, OutT]):
     """A step of a pipeline, shared by all requests."""
 
     async def start(self) -> None:

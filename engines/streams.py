@@ -7,9 +7,13 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
+from typing import Generic, TypeVar
 
 from .chunks import End, EndReason, StageError
 from .stage import StageFailure
+
+InT = TypeVar("InT")
+OutT = TypeVar("OutT")
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +24,7 @@ OUTPUT_BOUND = 32
 """Chunks made and not yet taken before the worker waits."""
 
 
-class Inbox[InT]:
+class Inbox(Generic[InT]):
     """The chunks sent to a stream, as its one worker reads them."""
 
     def __init__(self, bound: int) -> None:
@@ -58,7 +62,7 @@ class Inbox[InT]:
             yield chunk
 
 
-class TaskStream[InT, OutT]:
+class TaskStream(Generic[InT, OutT]):
     """Runs ``work`` over what is sent and offers what it yields.
 
     ``work`` is an async generator function. It may yield its own ``End`` (with usage,
@@ -81,6 +85,7 @@ class TaskStream[InT, OutT]:
         self._out: asyncio.Queue[OutT | End] = asyncio.Queue()
         self._room = asyncio.Semaphore(output_bound)
         self._failure: StageError | None = None
+        self._stopping = False
         self._end: End | None = None
         self._taken = False
         self._on_done = on_done
@@ -99,12 +104,17 @@ class TaskStream[InT, OutT]:
 
     def cancel(self) -> None:
         """Stop now; the stream then ends as cancelled."""
-        self._task.cancel()
+        self._stop(None)
 
     def fail(self, error: StageError) -> None:
         """Stop now; the stream then ends as failed with ``error``."""
-        if not self._task.done():
-            self._failure = self._failure or error
+        self._stop(error)
+
+    def _stop(self, error: StageError | None) -> None:
+        # Once only: a second cancellation would break into the worker's own cleaning up.
+        if not self._stopping and not self._task.done():
+            self._stopping = True
+            self._failure = error
             self._task.cancel()
 
     async def wait_done(self) -> None:

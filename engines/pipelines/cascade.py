@@ -1,0 +1,141 @@
+"""The cascade: voice activity, recognizer, language model, talker, code2wav."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ..deployment import Deployment
+from ..pipeline import Hearing, ListenRequest, Readiness, Recognition, RecognizeRequest
+from ..pipeline import Reply, ReplyChunk, ReplyRequest
+from ..stage import Stage
+from ..streams import TaskStream
+from .reply import reply_chunks
+from .stages import CascadeStages, HasState, HasStatistics, build_stages
+
+OnProgress: TypeAlias = Callable[[str], None]
+"""Is told what the start is about, in a few words for a person."""
+
+
+class CascadePipeline:
+    """Five stages, each shared by all sessions, joined anew for every reply."""
+
+    def __init__(
+        self, deployment: Deployment, cache_root: Path, on_progress: OnProgress | None = None
+    ) -> None:
+        """Build the stages of a deployment; nothing is loaded before :meth:`start`."""
+        stages = build_stages(deployment.stages, cache_root)
+        self._set_up(stages, deployment.model, on_progress)
+
+    @classmethod
+    def from_stages(
+        cls, stages: CascadeStages, *, model: str, on_progress: OnProgress | None = None
+    ) -> CascadePipeline:
+        """A cascade of the given stages, listed as ``model``."""
+        pipeline = cls.__new__(cls)
+        pipeline._set_up(stages, model, on_progress)
+        return pipeline
+
+    def _set_up(self, stages: CascadeStages, model: str, on_progress: OnProgress | None) -> None:
+        self._stages = stages
+        self._model = model
+        self._tell: OnProgress = on_progress or (lambda text: None)
+        self._states = {name: "closed" for name, _ in stages.named()}
+        self._replies = 0
+        self._running = 0
+
+    @property
+    def model(self) -> str:
+        """Name under which the whole is listed at ``/v1/models``."""
+        return self._model
+
+    @property
+    def voices(self) -> tuple[str, ...]:
+        """The talker's voices, the default one first."""
+        return self._stages.talker.voices
+
+    @property
+    def readiness(self) -> Readiness:
+        """State of each stage now."""
+        return Readiness({name: self._state(name, each) for name, each in self._stages.named()})
+
+    async def start(self) -> None:
+        """Start all stages at once; where one fails, all are closed again.
+
+        Raises:
+            StageFailure: a model is missing or does not load.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for name, stage in self._stages.named():
+                    tasks.create_task(self._start(name, stage))
+        except BaseException as error:
+            await self.close()
+            if isinstance(error, ExceptionGroup):
+                raise error.exceptions[0] from None
+            raise
+
+    async def close(self) -> None:
+        """Close every stage, which ends every stream. Idempotent."""
+        await asyncio.gather(*(self._close(name, each) for name, each in self._stages.named()))
+
+    def listen(self, request: ListenRequest) -> Hearing:
+        """Judge audio frame by frame.
+
+        Raises:
+            StageClosed: the pipeline is not running.
+        """
+        return self._stages.vad.open(request)
+
+    def recognize(self, request: RecognizeRequest) -> Recognition:
+        """Transcribe the audio that is sent.
+
+        Raises:
+            StageClosed: the pipeline is not running.
+        """
+        return self._stages.recognizer.open(request)
+
+    def reply(self, request: ReplyRequest) -> Reply:
+        """Generate an answer; a stage that can't serve it ends the stream as failed."""
+        self._replies += 1
+        self._running += 1
+        return TaskStream[None, ReplyChunk](
+            f"reply-{request.request_id}",
+            lambda inbox: reply_chunks(self._stages, request),
+            on_done=lambda end: self._count_end(),
+        )
+
+    def statistics(self) -> Mapping[str, Mapping[str, float]]:
+        """Numbers of each stage by its name, and of the replies as a whole."""
+        counted = {
+            name: stage.statistics()
+            for name, stage in self._stages.named()
+            if isinstance(stage, HasStatistics)
+        }
+        return {"reply": {"requests": self._replies, "running": self._running}} | counted
+
+    async def _start(self, name: str, stage: Stage[Any, Any, Any]) -> None:
+        now = asyncio.get_running_loop().time
+        began = now()
+        self._states[name] = "starting"
+        self._tell(f"{name}: starting")
+        try:
+            await stage.start()
+        except BaseException:
+            self._states[name] = "failed"
+            raise
+        self._states[name] = "ready"
+        self._tell(f"{name}: ready after {now() - began:.1f} s")
+
+    async def _close(self, name: str, stage: Stage[Any, Any, Any]) -> None:
+        if self._states[name] != "failed":
+            self._states[name] = "closed"
+        await stage.close()
+
+    def _state(self, name: str, stage: Stage[Any, Any, Any]) -> str:
+        return stage.state if isinstance(stage, HasState) else self._states[name]
+
+    def _count_end(self) -> None:
+        self._running -= 1

@@ -1,0 +1,106 @@
+"""The stages of a cascade: which contract each has, and which class a deployment names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from ..chunks import Clause, Latents, PcmChunk, SpeechFrames, SpokenWords, TextDelta
+from ..chunks import Transcript, TranscriptDelta
+from ..deployment import ScriptedArConfig, ScriptedRecognizerConfig, Stages
+from ..pipeline import ListenRequest, RecognizeRequest
+from ..speech.code2wav import Code2wavStage, DecodeRequest
+from ..speech.recognizer import WhisperStage
+from ..speech.scripted_recognizer import ScriptedRecognizerStage
+from ..speech.talker import TalkerStage, TalkRequest
+from ..speech.vad import VadStage
+from ..stage import Stage, StageStream
+from ..text.request import GenerateRequest
+from ..text.scripted_ar import ScriptedArStage
+from ..text.vllm_ar import VllmStage
+
+Vad: TypeAlias = Stage[ListenRequest, PcmChunk, SpeechFrames]
+Recognizer: TypeAlias = Stage[RecognizeRequest, PcmChunk, TranscriptDelta | Transcript]
+Ar: TypeAlias = Stage[GenerateRequest, None, TextDelta]
+Code2wav: TypeAlias = Stage[DecodeRequest, Latents, SpokenWords | PcmChunk]
+
+
+class Talker(Protocol):
+    """A stage of clauses to latents that can tell its voices."""
+
+    @property
+    def voices(self) -> tuple[str, ...]:
+        """Names of the voices, the default one first."""
+        ...
+
+    async def start(self) -> None:
+        """As :meth:`~..stage.Stage.start`."""
+        ...
+
+    def open(self, request: TalkRequest) -> StageStream[Clause, Latents]:
+        """As :meth:`~..stage.Stage.open`."""
+        ...
+
+    async def close(self) -> None:
+        """As :meth:`~..stage.Stage.close`."""
+        ...
+
+
+@runtime_checkable
+class HasState(Protocol):
+    """A stage whose state changes by itself, such as one that restarts an engine."""
+
+    @property
+    def state(self) -> str:
+        """``ready``, ``starting``, ``restarting``, ``failed`` or ``closed``."""
+        ...
+
+
+@runtime_checkable
+class HasStatistics(Protocol):
+    """A stage that counts."""
+
+    def statistics(self) -> Mapping[str, float]:
+        """Counters and gauges by name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CascadeStages:
+    """The five stages, none of them started yet."""
+
+    vad: Vad
+    recognizer: Recognizer
+    ar: Ar
+    talker: Talker
+    code2wav: Code2wav
+
+    def named(self) -> Iterator[tuple[str, Stage[Any, Any, Any]]]:
+        """Each stage with its name, in the order in which a turn passes them."""
+        for each in fields(self):
+            yield each.name, getattr(self, each.name)
+
+
+def build_stages(config: Stages, cache_root: Path) -> CascadeStages:
+    """The stages that a deployment names; nothing is loaded yet."""
+    return CascadeStages(
+        vad=VadStage(config.vad),
+        recognizer=_recognizer(config, cache_root),
+        ar=_ar(config, cache_root),
+        talker=TalkerStage(config.talker, cache_root),
+        code2wav=Code2wavStage(config.code2wav, config.talker.model, cache_root),
+    )
+
+
+def _recognizer(config: Stages, cache_root: Path) -> Recognizer:
+    if isinstance(config.recognizer, ScriptedRecognizerConfig):
+        return ScriptedRecognizerStage(config.recognizer)
+    return WhisperStage(config.recognizer, cache_root)
+
+
+def _ar(config: Stages, cache_root: Path) -> Ar:
+    if isinstance(config.ar, ScriptedArConfig):
+        return ScriptedArStage(config.ar)
+    return VllmStage(config.ar, cache_root)

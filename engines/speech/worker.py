@@ -1,0 +1,103 @@
+"""The threads, mostly one, in which a stage runs its model, and the streams that wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+from ..chunks import End, EndReason, StageError
+from ..stage import StageClosed
+from ..streams import Inbox, TaskStream
+
+InT = TypeVar("InT")
+OutT = TypeVar("OutT")
+T = TypeVar("T")
+
+
+class Worker:
+    """Runs jobs first come first served, one after another unless told otherwise.
+
+    A stream waits for its job before it hands in the next, so there is at most one job
+    a stream and streams take turns. A job that still waits when its stream is cancelled
+    never runs.
+    """
+
+    def __init__(self, name: str, threads: int = 1) -> None:
+        """``name``: of the stage, for errors and logs. ``threads``: jobs that run at once."""
+        self._name = name
+        self._threads = threads
+        self._executor: ThreadPoolExecutor | None = None
+        self._streams: set[TaskStream[Any, Any]] = set()
+        self._ends = dict.fromkeys(EndReason, 0)
+        self._waiting = 0
+
+    async def start(self, load: Callable[[], T]) -> T:
+        """Begin to serve: run ``load`` in the thread and return what it gives.
+
+        Whatever ``load`` raises is raised here, and the worker is closed again.
+        """
+        self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix=self._name)
+        try:
+            return await self.run(load)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def run(self, job: Callable[..., T], *args: Any) -> T:
+        """Run a job in the thread; cancellation leaves no job waiting.
+
+        Raises:
+            StageClosed: the worker is not running.
+        """
+        if self._executor is None:
+            raise StageClosed(self._name)
+        self._waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._executor, partial(job, *args))
+        finally:
+            self._waiting -= 1
+
+    def open(
+        self,
+        name: str,
+        work: Callable[[Inbox[InT]], AsyncGenerator[OutT | End, None]],
+        *,
+        input_bound: int,
+    ) -> TaskStream[InT, OutT]:
+        """A stream that :meth:`close` ends.
+
+        Raises:
+            StageClosed: the worker is not running.
+        """
+        if self._executor is None:
+            raise StageClosed(self._name)
+        stream = TaskStream[InT, OutT](
+            name, work, input_bound=input_bound, on_done=lambda end: self._done(stream, end)
+        )
+        self._streams.add(stream)
+        return stream
+
+    async def close(self) -> None:
+        """End all streams as failed and give up the thread, after its running job."""
+        executor, self._executor = self._executor, None
+        error = StageError("stage_closed", f"the {self._name} stage is closing", 1000)
+        streams = list(self._streams)
+        for stream in streams:
+            stream.fail(error)
+        for stream in streams:
+            await stream.wait_done()
+        if executor is not None:
+            await asyncio.to_thread(executor.shutdown, wait=True, cancel_futures=True)
+
+    def statistics(self) -> dict[str, float]:
+        """Streams open and ended, by reason, and jobs that run or wait."""
+        ends = {f"streams_{reason.value}": float(n) for reason, n in self._ends.items()}
+        return {"streams": float(len(self._streams)), "jobs": float(self._waiting), **ends}
+
+    def _done(self, stream: TaskStream[Any, Any], end: End) -> None:
+        self._streams.discard(stream)
+        self._ends[end.reason] += 1

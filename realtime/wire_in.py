@@ -1,0 +1,500 @@
+"""From the client's JSON to session events: the GA dialect of the Realtime protocol.
+
+Lenient where stock clients need it (members that are unknown, or that change nothing here,
+are ignored), strict where a meaning would be lost: what can't be done is refused by name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from ..sessions import events, items, settings
+from ..sessions.errors import ErrorInfo, Refusal
+
+ShortText = Annotated[str, Meta(max_length=512)]
+T = TypeVar("T")
+
+
+class _In(msgspec.Struct, kw_only=True):
+    pass
+
+
+class FormatIn(_In, kw_only=True):
+    """An audio format."""
+
+    type: Literal["audio/pcm", "audio/pcmu", "audio/pcma"]
+    rate: int | None = None
+
+
+class TurnDetectionIn(_In, kw_only=True):
+    """Turn detection; members left out keep their value."""
+
+    type: str | UnsetType = UNSET
+    threshold: float | UnsetType = UNSET
+    prefix_padding_ms: int | UnsetType = UNSET
+    silence_duration_ms: int | UnsetType = UNSET
+    create_response: bool | UnsetType = UNSET
+    interrupt_response: bool | UnsetType = UNSET
+    idle_timeout_ms: int | None | UnsetType = UNSET
+
+
+class TranscriptionIn(_In, kw_only=True):
+    """Input transcription; members left out keep their value."""
+
+    model: str | UnsetType = UNSET
+    language: str | None | UnsetType = UNSET
+    prompt: str | None | UnsetType = UNSET
+
+
+class AudioInputIn(_In, kw_only=True):
+    """Settings of what is heard."""
+
+    format: FormatIn | UnsetType = UNSET
+    transcription: TranscriptionIn | None | UnsetType = UNSET
+    turn_detection: TurnDetectionIn | None | UnsetType = UNSET
+
+
+class VoiceIdIn(_In, kw_only=True):
+    """A voice by id."""
+
+    id: str
+
+
+class AudioOutputIn(_In, kw_only=True):
+    """Settings of what is spoken."""
+
+    format: FormatIn | UnsetType = UNSET
+    voice: str | VoiceIdIn | UnsetType = UNSET
+    speed: float | UnsetType = UNSET
+
+
+class AudioIn(_In, kw_only=True):
+    """Audio settings."""
+
+    input: AudioInputIn | UnsetType = UNSET
+    output: AudioOutputIn | UnsetType = UNSET
+
+
+class SessionIn(_In, kw_only=True):
+    """The settings of ``session.update``."""
+
+    type: str | UnsetType = UNSET
+    instructions: str | UnsetType = UNSET
+    output_modalities: list[Literal["audio", "text"]] | UnsetType = UNSET
+    audio: AudioIn | UnsetType = UNSET
+    max_output_tokens: int | Literal["inf"] | UnsetType = UNSET
+    tools: list[Any] | None | UnsetType = UNSET
+    antiphon: Any = UNSET
+
+
+class PartIn(_In, kw_only=True):
+    """A content part of an item."""
+
+    type: str
+    text: str | None = None
+    audio: bytes | None = None
+    transcript: str | None = None
+
+
+class ItemIn(_In, kw_only=True):
+    """An item to add."""
+
+    type: str
+    role: str | None = None
+    content: list[PartIn] = []
+    id: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+
+
+class ResponseIn(_In, kw_only=True):
+    """The options of ``response.create``."""
+
+    conversation: str | None = None
+    input: list[Any] | None = None
+    instructions: str | None = None
+    output_modalities: list[Literal["audio", "text"]] | None = None
+    audio: AudioIn | None = None
+    max_output_tokens: int | Literal["inf"] | None = None
+    metadata: dict[str, str] | None = None
+    tools: list[Any] | None = None
+
+
+class _Message(_In, kw_only=True, tag_field="type"):
+    event_id: ShortText | None = None
+
+
+class SessionUpdate(_Message, kw_only=True, tag="session.update"):
+    """Change settings."""
+
+    session: SessionIn
+
+
+class Append(_Message, kw_only=True, tag="input_audio_buffer.append"):
+    """Audio; base64 on the wire."""
+
+    audio: bytes
+
+
+class Commit(_Message, kw_only=True, tag="input_audio_buffer.commit"):
+    """Make an item of the input buffer."""
+
+
+class Clear(_Message, kw_only=True, tag="input_audio_buffer.clear"):
+    """Forget the input buffer."""
+
+
+class ItemCreate(_Message, kw_only=True, tag="conversation.item.create"):
+    """Add an item."""
+
+    item: ItemIn
+    previous_item_id: str | None = None
+
+
+class ItemRetrieve(_Message, kw_only=True, tag="conversation.item.retrieve"):
+    """Ask for an item."""
+
+    item_id: str
+
+
+class ItemTruncate(_Message, kw_only=True, tag="conversation.item.truncate"):
+    """Say how much of an item was heard."""
+
+    item_id: str
+    content_index: int
+    audio_end_ms: int
+
+
+class ItemDelete(_Message, kw_only=True, tag="conversation.item.delete"):
+    """Remove an item."""
+
+    item_id: str
+
+
+class ResponseCreate(_Message, kw_only=True, tag="response.create"):
+    """Ask for an answer."""
+
+    response: ResponseIn | None = None
+
+
+class ResponseCancel(_Message, kw_only=True, tag="response.cancel"):
+    """Stop the answer."""
+
+    response_id: str | None = None
+
+
+class PlaybackReport(_Message, kw_only=True, tag="antiphon.playback.report"):
+    """How far a response was played."""
+
+    response_id: str
+    played_ms: Annotated[float, Meta(ge=0)]
+    buffered_ms: Annotated[float, Meta(ge=0)] = 0
+
+
+Message = (
+    SessionUpdate
+    | Append
+    | Commit
+    | Clear
+    | ItemCreate
+    | ItemRetrieve
+    | ItemTruncate
+    | ItemDelete
+    | ResponseCreate
+    | ResponseCancel
+    | PlaybackReport
+)
+
+
+class _Envelope(_In, kw_only=True):
+    type: Any = None
+    event_id: Any = None
+
+
+_messages = msgspec.json.Decoder(Message)
+_envelopes = msgspec.json.Decoder(_Envelope)
+
+
+def decode(text: str | bytes) -> Message:
+    """Parse one message.
+
+    Raises:
+        Refused: it is no JSON, of an unknown type, or a member has the wrong type.
+    """
+    try:
+        return _messages.decode(text)
+    except msgspec.ValidationError as error:
+        raise _explain(text, error) from None
+    except (msgspec.DecodeError, UnicodeError):
+        raise Refused(ErrorInfo("invalid_json", "The message is not valid JSON.")) from None
+
+
+class Refused(Exception):
+    """A message that says nothing we can do; ``error`` tells the client why."""
+
+    def __init__(self, error: ErrorInfo) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def _explain(text: str | bytes, error: msgspec.ValidationError) -> Refused:
+    what, _, where = str(error).partition(" - at `$")
+    param = where.rstrip("`").lstrip(".") or None
+    try:
+        envelope = _envelopes.decode(text)
+    except msgspec.MsgspecError:
+        envelope = _Envelope()
+    event_id = envelope.event_id if isinstance(envelope.event_id, str) else None
+    if param == "type" or (param is None and not isinstance(envelope.type, str)):
+        return Refused(_unknown_type(envelope.type, event_id))
+    if missing := re.fullmatch(r"Object missing required field `(.+)`", what):
+        param = ".".join(filter(None, [param, missing[1]]))
+        message = f"Missing required parameter: '{param}'."
+        return Refused(ErrorInfo("missing_required_parameter", message, param, event_id))
+    message = f"Invalid value for '{param}': {what[0].lower()}{what[1:]}."
+    return Refused(ErrorInfo("invalid_value", message, param, event_id))
+
+
+def _unknown_type(name: object, event_id: str | None) -> ErrorInfo:
+    known = ", ".join(sorted(str(m.__struct_config__.tag) for m in Message.__args__))
+    if name is None:
+        return ErrorInfo(
+            "missing_required_parameter", "Missing required parameter: 'type'.", "type", event_id
+        )
+    said = f"'{name[:64]}'" if isinstance(name, str) else "that"
+    return ErrorInfo(
+        "invalid_value", f"Invalid value: {said}. Supported values are: {known}.", "type", event_id
+    )
+
+
+def to_event(message: Message) -> events.ClientEvent:
+    """Turn a parsed message, other than audio, into what the session understands.
+
+    Raises:
+        Refused: it asks for something that this server does not do.
+    """
+    try:
+        return _to_event(message)
+    except Refusal as refusal:
+        raise Refused(refusal.info(message.event_id)) from None
+
+
+def _to_event(message: Message) -> events.ClientEvent:
+    event_id = message.event_id
+    match message:
+        case SessionUpdate(session=session):
+            return events.UpdateSession(_settings_patch(session), event_id)
+        case Append(audio=audio):
+            return events.AppendAudio(audio, event_id)
+        case Commit():
+            return events.CommitAudio(event_id)
+        case Clear():
+            return events.ClearAudio(event_id)
+        case ItemCreate(item=item, previous_item_id=previous):
+            return events.CreateItem(_new_item(item), previous, event_id)
+        case ItemRetrieve(item_id=item_id):
+            return events.RetrieveItem(item_id, event_id)
+        case ItemTruncate(item_id=item_id, content_index=index, audio_end_ms=end):
+            return events.TruncateItem(item_id, index, end, event_id)
+        case ItemDelete(item_id=item_id):
+            return events.DeleteItem(item_id, event_id)
+        case ResponseCreate(response=response):
+            return events.CreateResponse(_options(response or ResponseIn()), event_id)
+        case ResponseCancel(response_id=response_id):
+            return events.CancelResponse(response_id, event_id)
+        case PlaybackReport(response_id=response_id, played_ms=played, buffered_ms=buffered):
+            return events.ReportPlayback(response_id, round(played), round(buffered), event_id)
+
+
+def _settings_patch(session: SessionIn) -> settings.SettingsPatch:
+    if session.type not in (UNSET, "realtime"):
+        raise Refusal(
+            "invalid_value",
+            f"session.type must be 'realtime', not '{session.type}': "
+            "this connection is a conversation.",
+            "session.type",
+        )
+    _refuse_tools(session.tools, "session.tools")
+    audio = AudioIn() if session.audio is UNSET else session.audio
+    heard = AudioInputIn() if audio.input is UNSET else audio.input
+    spoken = AudioOutputIn() if audio.output is UNSET else audio.output
+    tokens = session.max_output_tokens
+    return settings.SettingsPatch(
+        instructions=_maybe(session.instructions),
+        modality=settings.UNSET
+        if session.output_modalities is UNSET
+        else _modality(session.output_modalities, "session.output_modalities"),
+        input_format=_format(heard.format, "session.audio.input.format"),
+        output_format=_format(spoken.format, "session.audio.output.format"),
+        voice=settings.UNSET if spoken.voice is UNSET else _voice(spoken.voice),
+        speed=_maybe(spoken.speed),
+        turn_detection=_turn_detection(heard.turn_detection),
+        transcription=_transcription(heard.transcription),
+        max_output_tokens=None if tokens == "inf" else _maybe(tokens),
+        extensions=settings.UNSET if session.antiphon is UNSET else bool(session.antiphon),
+    )
+
+
+def _maybe(value: T | UnsetType) -> settings.Maybe[T]:
+    return settings.UNSET if value is UNSET else value
+
+
+def _refuse_tools(tools: list[Any] | None | UnsetType, param: str) -> None:
+    if tools is not UNSET and tools:
+        raise Refusal(
+            "unsupported_value", f"{param} must be empty: this model calls no functions.", param
+        )
+
+
+def _modality(names: list[Literal["audio", "text"]], param: str) -> settings.Modality:
+    if len(set(names)) != 1:
+        raise Refusal("invalid_value", f'{param} must be ["audio"] or ["text"].', param)
+    return settings.Modality(names[0])
+
+
+def _format(form: FormatIn | UnsetType, param: str) -> settings.Maybe[settings.AudioFormat]:
+    if form is UNSET:
+        return settings.UNSET
+    rate = 24_000 if form.type == "audio/pcm" else 8_000
+    if form.rate not in (None, rate):
+        raise Refusal("invalid_value", f"{param}.rate must be {rate}.", f"{param}.rate")
+    return settings.AudioFormat(form.type)
+
+
+def _voice(voice: str | VoiceIdIn) -> str:
+    return voice if isinstance(voice, str) else voice.id
+
+
+def _turn_detection(
+    turns: TurnDetectionIn | None | UnsetType,
+) -> settings.Maybe[settings.TurnDetectionPatch | None]:
+    if turns is UNSET:
+        return settings.UNSET
+    if turns is None:
+        return None
+    at = "session.audio.input.turn_detection"
+    if turns.type not in (UNSET, "server_vad"):
+        raise Refusal(
+            "invalid_value",
+            f"{at}.type must be 'server_vad', or {at} must be null.",
+            f"{at}.type",
+        )
+    if turns.idle_timeout_ms is not UNSET and turns.idle_timeout_ms is not None:
+        param = f"{at}.idle_timeout_ms"
+        raise Refusal("unsupported_value", f"{param} must be null.", param)
+    return settings.TurnDetectionPatch(
+        threshold=_maybe(turns.threshold),
+        prefix_padding_ms=_maybe(turns.prefix_padding_ms),
+        silence_duration_ms=_maybe(turns.silence_duration_ms),
+        create_response=_maybe(turns.create_response),
+        interrupt_response=_maybe(turns.interrupt_response),
+    )
+
+
+def _transcription(
+    wanted: TranscriptionIn | None | UnsetType,
+) -> settings.Maybe[settings.TranscriptionPatch | None]:
+    if wanted is UNSET:
+        return settings.UNSET
+    if wanted is None:
+        return None
+    return settings.TranscriptionPatch(
+        model=_maybe(wanted.model), language=_maybe(wanted.language), prompt=_maybe(wanted.prompt)
+    )
+
+
+_PARTS = {
+    "input_text": items.PartKind.INPUT_TEXT,
+    "input_audio": items.PartKind.INPUT_AUDIO,
+    "output_text": items.PartKind.OUTPUT_TEXT,
+    "text": items.PartKind.OUTPUT_TEXT,
+    "output_audio": items.PartKind.OUTPUT_AUDIO,
+    "audio": items.PartKind.OUTPUT_AUDIO,
+}
+
+_ALLOWED = {
+    items.Role.SYSTEM: {items.PartKind.INPUT_TEXT},
+    items.Role.USER: {items.PartKind.INPUT_TEXT, items.PartKind.INPUT_AUDIO},
+    items.Role.ASSISTANT: {items.PartKind.OUTPUT_TEXT, items.PartKind.OUTPUT_AUDIO},
+}
+
+
+def _new_item(item: ItemIn) -> items.NewItem:
+    if item.type != "message":
+        raise Refusal("invalid_value", "item.type must be 'message'.", "item.type")
+    try:
+        role = items.Role(item.role)
+    except ValueError:
+        raise Refusal(
+            "invalid_value", "item.role must be 'system', 'user' or 'assistant'.", "item.role"
+        ) from None
+    if not item.content:
+        raise Refusal("invalid_value", "item.content must have at least one part.", "item.content")
+    parts = tuple(_part(part, role, index) for index, part in enumerate(item.content))
+    audio = b"".join(part.audio or b"" for part in item.content)
+    return items.NewItem(role=role, parts=parts, id=item.id, audio=audio)
+
+
+def _part(part: PartIn, role: items.Role, index: int) -> items.Part:
+    at = f"item.content[{index}]"
+    kind = _PARTS.get(part.type)
+    if kind not in _ALLOWED[role]:
+        allowed = ", ".join(sorted(k.value for k in _ALLOWED[role]))
+        raise Refusal(
+            "invalid_value",
+            f"{at}.type of a {role.value} message must be one of: {allowed}.",
+            f"{at}.type",
+        )
+    assert kind is not None
+    if kind in (items.PartKind.INPUT_TEXT, items.PartKind.OUTPUT_TEXT):
+        if part.text is None:
+            param = f"{at}.text"
+            raise Refusal(
+                "missing_required_parameter", f"Missing required parameter: '{param}'.", param
+            )
+        return items.Part(kind, part.text)
+    if kind is items.PartKind.INPUT_AUDIO and part.audio is None and part.transcript is None:
+        param = f"{at}.audio"
+        raise Refusal(
+            "missing_required_parameter", f"Missing required parameter: '{param}'.", param
+        )
+    return items.Part(kind, part.transcript)
+
+
+def _options(response: ResponseIn) -> events.ResponseOptions:
+    if response.conversation not in (None, "auto"):
+        param = "response.conversation"
+        raise Refusal("unsupported_value", f"{param} must be 'auto'.", param)
+    if response.input is not None:
+        raise Refusal("unsupported_value", "response.input must be absent.", "response.input")
+    _refuse_tools(response.tools, "response.tools")
+    audio = response.audio
+    spoken = AudioOutputIn() if audio is None or audio.output is UNSET else audio.output
+    form = _format(spoken.format, "response.audio.output.format")
+    tokens = response.max_output_tokens
+    return events.ResponseOptions(
+        instructions=response.instructions,
+        modality=None
+        if response.output_modalities is None
+        else _modality(response.output_modalities, "response.output_modalities"),
+        voice=None if spoken.voice is UNSET else _voice(spoken.voice),
+        output_format=None if form is settings.UNSET else form,
+        max_output_tokens=None if tokens == "inf" else tokens,
+        metadata=_metadata(response.metadata),
+    )
+
+
+def _metadata(metadata: dict[str, str] | None) -> tuple[tuple[str, str], ...] | None:
+    if metadata is None:
+        return None
+    fits = all(len(key) <= 64 and len(value) <= 512 for key, value in metadata.items())
+    if len(metadata) > 16 or not fits:
+        param = "response.metadata"
+        raise Refusal(
+            "invalid_value",
+            f"{param} may have at most 16 pairs, of keys up to 64 and values up to 512 characters.",
+            param,
+        )
+    return tuple(metadata.items())

@@ -1,0 +1,284 @@
+"""The stage streams of one connection: started and cancelled by effects, heard as events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+
+from ..engines import pipeline as pl
+from ..engines.chunks import (
+    End,
+    EndReason,
+    PcmChunk,
+    SpeechFrames,
+    SpokenWords,
+    TextDelta,
+    Timings,
+    Transcript,
+    TranscriptDelta,
+)
+from ..engines.stage import StageFailure
+from ..sessions import effects as fx
+from ..sessions import events as ev
+
+logger = logging.getLogger(__name__)
+
+CORE_RATE = 24_000
+
+FEED_HIGH = 64
+"""Appends waiting for voice activity above which the reader of the socket waits."""
+
+SEND_BYTES = 96_000
+"""Audio handed to a recognizer in one chunk: two seconds."""
+
+Tell = Callable[[ev.StageEvent], None]
+
+
+class Listening:
+    """One voice activity stream and the audio waiting for it."""
+
+    def __init__(self, listen_id: int) -> None:
+        self.listen_id = listen_id
+        self.stopped = False
+        self._waiting: deque[bytes] = deque()
+        self._readable = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def feed(self, pcm: bytes) -> None:
+        """Queue audio; bounded by the reader, which waits for room."""
+        self._waiting.append(pcm)
+        self._readable.set()
+        if len(self._waiting) >= FEED_HIGH:
+            self._room.clear()
+
+    def stop(self) -> None:
+        """Feed no more."""
+        self.stopped = True
+        self._waiting.clear()
+        self._readable.set()
+        self._room.set()
+
+    async def wait_room(self) -> None:
+        """Return once more audio may be fed."""
+        await self._room.wait()
+
+    async def next(self) -> bytes | None:
+        """Return the next audio; ``None`` once stopped."""
+        while not self._waiting:
+            if self.stopped:
+                return None
+            self._readable.clear()
+            await self._readable.wait()
+        pcm = self._waiting.popleft()
+        if len(self._waiting) < FEED_HIGH:
+            self._room.set()
+        return pcm
+
+
+class Work:
+    """Carries out the work effects of one session.
+
+    Every stream runs in a task of its own; what it yields is told as events. A stream
+    that was cancelled tells nothing more.
+    """
+
+    def __init__(
+        self, name: str, pipeline: pl.Pipeline, tell: Tell, room: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._name = name
+        self._pipeline = pipeline
+        self._tell = tell
+        self._room = room
+        self._listening: Listening | None = None
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    def carry_out(self, effect: fx.WorkEffect) -> None:
+        """Start or stop a stream; never waits."""
+        match effect:
+            case fx.StartListening(listen_id=listen_id):
+                self._listening = Listening(listen_id)
+                self._spawn(f"listen-{listen_id}", self._listen(self._listening))
+            case fx.FeedListening(listen_id=listen_id, pcm=pcm):
+                if self._listening is not None and self._listening.listen_id == listen_id:
+                    self._listening.feed(pcm)
+            case fx.StopListening(listen_id=listen_id):
+                if self._listening is not None and self._listening.listen_id == listen_id:
+                    self._listening.stop()
+                    self._listening = None
+                self._cancel(f"listen-{listen_id}")
+            case fx.StartRecognition():
+                self._spawn(f"hear-{effect.recognition_id}", self._recognize(effect))
+            case fx.CancelRecognition(recognition_id=recognition_id):
+                self._cancel(f"hear-{recognition_id}")
+            case fx.StartReply():
+                self._spawn(effect.response_id, self._reply(effect))
+            case fx.AbortReply(response_id=response_id):
+                self._cancel(response_id)
+            case fx.CloseConnection():
+                raise AssertionError("the connection carries this out itself")
+
+    async def wait_room(self) -> None:
+        """Return once more audio may be appended."""
+        if self._listening is not None:
+            await self._listening.wait_room()
+
+    async def close(self) -> None:
+        """Cancel whatever still runs and wait until it is gone."""
+        if self._listening is not None:
+            self._listening.stop()
+        tasks = list(self._running.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def running(self) -> int:
+        """How many streams are open."""
+        return len(self._running)
+
+    # Inside.
+
+    def _spawn(self, key: str, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=f"{self._name}-{key}")
+        self._running[key] = task
+        task.add_done_callback(lambda done: self._done(key, done))
+
+    def _done(self, key: str, task: asyncio.Task[None]) -> None:
+        self._running.pop(key, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("stream %s failed", key, exc_info=error)
+
+    def _cancel(self, key: str) -> None:
+        task = self._running.get(key)
+        if task is not None:
+            task.cancel()
+
+    async def _listen(self, listening: Listening) -> None:
+        listen_id = listening.listen_id
+        request = pl.ListenRequest(request_id=f"{self._name}-listen-{listen_id}")
+        try:
+            stream = self._pipeline.listen(request)
+        except StageFailure as failure:
+            self._tell(ev.ListeningFailed(listen_id, failure.error.message))
+            return
+        feeder = asyncio.get_running_loop().create_task(
+            self._feed(listening, stream), name=f"{self._name}-feed"
+        )
+        try:
+            async for chunk in stream:
+                match chunk:
+                    case SpeechFrames(probabilities=probabilities, frame_ms=frame_ms):
+                        self._tell(ev.SpeechScored(listen_id, probabilities, frame_ms))
+                    case End(error=error):
+                        message = error.message if error else "voice activity ended"
+                        if not listening.stopped:
+                            self._tell(ev.ListeningFailed(listen_id, message))
+        finally:
+            feeder.cancel()
+            stream.cancel()
+
+    async def _feed(self, listening: Listening, stream: pl.Hearing) -> None:
+        while (pcm := await listening.next()) is not None:
+            await stream.send(PcmChunk(pcm, CORE_RATE))
+        await stream.end()
+
+    async def _recognize(self, effect: fx.StartRecognition) -> None:
+        recognition_id = effect.recognition_id
+        request = pl.RecognizeRequest(
+            request_id=f"{self._name}-hear-{recognition_id}",
+            language=effect.language,
+            prompt=effect.prompt or "",
+        )
+        text: str | None = None
+        try:
+            stream = self._pipeline.recognize(request)
+        except StageFailure as failure:
+            self._tell(_not_recognized(recognition_id, End(EndReason.FAILED, failure.error)))
+            return
+        try:
+            for start in range(0, len(effect.pcm), SEND_BYTES):
+                await stream.send(PcmChunk(effect.pcm[start : start + SEND_BYTES], CORE_RATE))
+            await stream.end()
+            async for chunk in stream:
+                match chunk:
+                    case Transcript():
+                        text = chunk.text
+                    case TranscriptDelta():
+                        pass
+                    case End() if chunk.reason is EndReason.COMPLETED and text is not None:
+                        self._tell(ev.RecognitionEnded(recognition_id, text))
+                    case End():
+                        self._tell(_not_recognized(recognition_id, chunk))
+        finally:
+            stream.cancel()
+
+    async def _reply(self, effect: fx.StartReply) -> None:
+        request = pl.ReplyRequest(
+            request_id=effect.response_id,
+            messages=tuple(pl.Message(m.role, m.text) for m in effect.messages),
+            speak=effect.speak,
+            voice=effect.voice if effect.voice in self._pipeline.voices else None,
+            speed=effect.speed,
+            max_tokens=effect.max_output_tokens,
+        )
+        key = (effect.response_id, effect.epoch)
+        try:
+            stream = self._pipeline.reply(request)
+        except StageFailure as failure:
+            self._tell(_reply_ended(key, End(EndReason.FAILED, failure.error)))
+            return
+        try:
+            async for chunk in stream:
+                self._tell(_reply_event(key, chunk))
+                await self._room()
+        finally:
+            stream.cancel()
+
+
+def _not_recognized(recognition_id: int, end: End) -> ev.RecognitionEnded:
+    code = end.error.code if end.error else "recognition_failed"
+    message = end.error.message if end.error else "What was said could not be recognized."
+    return ev.RecognitionEnded(recognition_id, None, code, message)
+
+
+def _reply_event(key: tuple[str, int], chunk: pl.ReplyChunk | End) -> ev.StageEvent:
+    match chunk:
+        case TextDelta(text=text):
+            return ev.ReplyText(*key, text)
+        case SpokenWords(words=words):
+            return ev.ReplyWords(
+                *key, tuple(ev.WordTime(w.text, w.start_ms, w.end_ms) for w in words)
+            )
+        case PcmChunk(pcm=pcm):
+            return ev.ReplyAudio(*key, pcm)
+        case Timings():
+            return ev.ReplyTimed(
+                *key,
+                first_token_at=chunk.first_token_at,
+                first_clause_at=chunk.first_clause_at,
+                talker_at=chunk.talker_at,
+                code2wav_at=chunk.code2wav_at,
+            )
+        case End():
+            return _reply_ended(key, chunk)
+
+
+_OUTCOMES = {
+    EndReason.COMPLETED: ev.ReplyOutcome.COMPLETED,
+    EndReason.LENGTH: ev.ReplyOutcome.LENGTH,
+}
+
+
+def _reply_ended(key: tuple[str, int], end: End) -> ev.ReplyEnded:
+    return ev.ReplyEnded(
+        *key,
+        _OUTCOMES.get(end.reason, ev.ReplyOutcome.FAILED),
+        error_code=end.error.code if end.error else None,
+        error_message=end.error.message if end.error else None,
+        input_tokens=end.usage.input_tokens,
+        cached_tokens=end.usage.cached_tokens,
+        output_tokens=end.usage.output_tokens,
+    )

@@ -1,0 +1,384 @@
+"""Responses: at most one runs; how it starts, is interrupted, and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from .context import context_messages
+from .conversation import BYTES_PER_MS
+from .delivery import Delivery
+from .effects import AbortReply, ResponseStatus, StartReply, TokenUsage
+from .errors import ErrorInfo, Refusal
+from .events import (
+    ReplyAudio,
+    ReplyEnded,
+    ReplyOutcome,
+    ReplyText,
+    ReplyTimed,
+    ReplyWords,
+    ResponseOptions,
+)
+from .items import PartKind, Role
+from .measure import TurnClock, measure_turn
+from .response import Plan, Response
+from .settings import MAX_OUTPUT_TOKENS, Modality
+from .state import Deadline, DeadlineReason, SessionState
+
+ReplyEvent: TypeAlias = ReplyText | ReplyWords | ReplyAudio | ReplyTimed | ReplyEnded
+
+HELD_MS = 10_000
+"""Audio made ahead for an answer that may never be given; a draft beyond it is dropped."""
+
+
+class Draft:
+    """An answer prepared in a pause, before it is known that the turn is over."""
+
+    def __init__(self, response: Response, basis: object) -> None:
+        self.response = response
+        self.basis = basis
+        """What it was made from; it is worth nothing once that has changed."""
+
+        self.held: list[ReplyEvent] = []
+        self.held_bytes = 0
+
+    def hold(self, event: ReplyEvent) -> None:
+        """Keep what a stage made until the answer is given."""
+        self.held.append(event)
+        if isinstance(event, ReplyAudio):
+            self.held_bytes += len(event.pcm)
+
+
+class Answers:
+    """Owns every response of a session."""
+
+    def __init__(
+        self, state: SessionState, delivery: Delivery, waiting: Callable[[], bool]
+    ) -> None:
+        self._state = state
+        self._delivery = delivery
+        self._waiting = waiting
+        """Whether something in the conversation has yet to be recognized."""
+
+        self._active: Response | None = None
+        self._latest: Response | None = None
+        """The one that a client may still be playing."""
+
+        self._draft: Draft | None = None
+        self._queued: TurnClock | None = None
+
+    # What a client asks.
+
+    def create(self, options: ResponseOptions, now: float) -> None:
+        """Answer the conversation as it is, once all of it is recognized.
+
+        Raises:
+            Refusal: a response is running, or an option is not allowed.
+        """
+        if self._active is not None:
+            raise Refusal(
+                "conversation_already_has_active_response",
+                "Conversation already has an active response in progress: "
+                f"{self._active.id}. Wait until the response is finished before creating a "
+                "new one.",
+            )
+        plan = self._plan(options)
+        self.drop_draft()
+        self._begin(Response(self._state, plan, now), now)
+
+    def cancel(self, response_id: str | None, now: float) -> None:
+        """Stop the running response.
+
+        Raises:
+            Refusal: none is running, or not the one named.
+        """
+        if self._active is None or response_id not in (None, self._active.id):
+            raise Refusal(
+                "response_cancel_not_active", "Cancellation failed: no active response found"
+            )
+        self._stop_active("client_cancelled", now)
+        self._answer_queued(now)
+
+    def check_deletable(self, item_id: str) -> None:
+        """Make sure that an item is not being written.
+
+        Raises:
+            Refusal: it is.
+        """
+        if self._active is not None and self._active.item_id == item_id:
+            raise Refusal(
+                "item_delete_in_progress",
+                f"Item '{item_id}' is still being generated; cancel its response first.",
+                "item_id",
+            )
+
+    # What hearing asks.
+
+    def prepare(self, text: str, now: float) -> None:
+        """Begin an answer to ``text`` that nobody hears of unless it is adopted."""
+        if self._active is not None or not text or self._waiting():
+            return
+        self.drop_draft()
+        response = Response(self._state, self._plan(ResponseOptions()), now)
+        self._draft = Draft(response, self._basis())
+        self._state.counters.drafts_started += 1
+        self._start(response, text, now)
+
+    def drop_draft(self) -> None:
+        """Stop preparing; no trace of it is left."""
+        if self._draft is not None:
+            draft, self._draft = self._draft, None
+            self._state.emit(AbortReply(draft.response.id, draft.response.epoch))
+
+    def check_draft(self) -> None:
+        """Drop the draft when what it was made from has changed."""
+        if self._draft is not None and self._draft.basis != self._basis():
+            self.drop_draft()
+
+    def answer_turn(self, clock: TurnClock, now: float) -> None:
+        """Answer a turn that has ended and is now in the conversation."""
+        if self._active is not None:
+            # The client asked not to be interrupted: the turn is answered next.
+            self._queued = clock
+        elif self._draft is not None:
+            self._adopt(clock, now)
+        else:
+            response = Response(self._state, self._plan(ResponseOptions()), now)
+            response.clock = clock
+            self._begin(response, now)
+
+    def interrupt(self, now: float) -> None:
+        """Stop what is being said or still played, because the person speaks."""
+        self._queued = None
+        if self._active is not None:
+            self._state.counters.interruptions += 1
+            self._stop_active("turn_detected", now)
+        elif self._latest is not None and self._delivery.cut_unheard(self._latest, now):
+            self._state.counters.interruptions += 1
+            # It is generated to its end, but audio of it may still wait to be written.
+            self._state.emit(AbortReply(self._latest.id, self._latest.epoch))
+            self._state.epoch += 1
+
+    def recognized(self, error: ErrorInfo | None, now: float) -> None:
+        """Go on with a response that waited for what was said."""
+        active = self._active
+        if active is None or active.generating:
+            return
+        if error is not None:
+            self._end(ResponseStatus.FAILED, error=error)
+            self._answer_queued(now)
+        elif not self._waiting():
+            if active.clock is not None:
+                active.clock = replace(active.clock, recognized_at=now)
+            self._start_or_end(active, now)
+
+    # What stages and the wire report.
+
+    def reply(self, event: ReplyEvent, now: float) -> None:
+        """Take in what a stage made; what is stale is dropped."""
+        draft = self._draft
+        if draft is not None and event.response_id == draft.response.id:
+            draft.hold(event)
+            draft.response.progress_at = now
+            if draft.held_bytes > HELD_MS * BYTES_PER_MS:
+                self.drop_draft()
+            return
+        active = self._active
+        if active is None or event.response_id != active.id or event.epoch != active.epoch:
+            self._state.counters.stale_dropped += 1
+            return
+        active.progress_at = now
+        self._take(active, event)
+        self._answer_queued(now)
+
+    def audio_written(self, response_id: str, ms: float, now: float) -> None:
+        """Note that audio of a response is on the wire."""
+        response = self._delivery.written(response_id, ms, now)
+        if response is None or response.clock is None or response.timed is None:
+            return
+        if self._state.settings.extensions:
+            self._state.emit(measure_turn(response.id, response.clock, response.timed, now))
+
+    # Time and the end.
+
+    @property
+    def deadline(self) -> Deadline | None:
+        """When the running response or the draft counts as stuck."""
+        running = [
+            response.progress_at
+            for response in (self._active, self._draft.response if self._draft else None)
+            if response is not None and response.generating
+        ]
+        if not running:
+            return None
+        at = min(running) + self._state.can.stage_timeout_s
+        return Deadline(at, DeadlineReason.REPLY_STALLED)
+
+    def handle_deadline(self, now: float) -> None:
+        """Give up on what is stuck."""
+        timeout_s = self._state.can.stage_timeout_s
+        if self._draft is not None and now >= self._draft.response.progress_at + timeout_s:
+            self.drop_draft()
+        active = self._active
+        if active is not None and active.generating and now >= active.progress_at + timeout_s:
+            self._state.emit(AbortReply(active.id, active.epoch))
+            error = ErrorInfo(
+                "response_timeout", "The model did not answer in time.", type="server_error"
+            )
+            self._end(ResponseStatus.FAILED, error=error)
+            self._answer_queued(now)
+
+    def close(self, now: float) -> None:
+        """End everything: the client is gone, or its time is up."""
+        self.drop_draft()
+        self._queued = None
+        if self._active is not None:
+            self._stop_active("client_cancelled", now)
+
+    # Inside.
+
+    def _plan(self, options: ResponseOptions) -> Plan:
+        settings, can = self._state.settings, self._state.can
+        if options.voice is not None and options.voice not in can.voices:
+            param = "response.audio.output.voice"
+            allowed = ", ".join(can.voices)
+            raise Refusal("invalid_value", f"{param} must be one of: {allowed}.", param)
+        tokens = options.max_output_tokens
+        if tokens is not None and not 1 <= tokens <= MAX_OUTPUT_TOKENS:
+            param = "response.max_output_tokens"
+            raise Refusal(
+                "invalid_value",
+                f"{param} must be from 1 to {MAX_OUTPUT_TOKENS}, or 'inf'.",
+                param,
+            )
+        own = options.instructions
+        return Plan(
+            modality=options.modality or settings.modality,
+            voice=options.voice or settings.voice,
+            output_format=options.output_format or settings.output_format,
+            speed=settings.speed,
+            instructions=settings.instructions if own is None else own,
+            max_output_tokens=settings.max_output_tokens if tokens is None else tokens,
+            metadata=options.metadata,
+            own_instructions=own is not None,
+        )
+
+    def _basis(self) -> object:
+        return (self._state.settings, self._state.conversation.version)
+
+    def _begin(self, response: Response, now: float) -> None:
+        self._announce(response)
+        if not self._waiting():
+            self._start_or_end(response, now)
+
+    def _adopt(self, clock: TurnClock, now: float) -> None:
+        draft, self._draft = self._draft, None
+        assert draft is not None
+        self._state.counters.drafts_used += 1
+        draft.response.clock = clock
+        draft.response.progress_at = now
+        self._announce(draft.response)
+        for event in draft.held:
+            self._take(draft.response, event)
+
+    def _announce(self, response: Response) -> None:
+        self._state.counters.responses += 1
+        self._active = self._latest = response
+        self._delivery.follow(response)
+        response.announce()
+
+    def _start_or_end(self, response: Response, now: float) -> None:
+        if self._nothing_said(response):
+            self._end(ResponseStatus.COMPLETED)
+            self._answer_queued(now)
+        else:
+            self._start(response, None, now)
+
+    def _nothing_said(self, response: Response) -> bool:
+        """Whether the newest item is audio in which no words were found."""
+        if response.plan.own_instructions:
+            return False
+        newest = self._state.conversation.last
+        return (
+            newest is not None
+            and newest.role is Role.USER
+            and not newest.text
+            and any(part.kind is PartKind.INPUT_AUDIO for part in newest.parts)
+        )
+
+    def _start(self, response: Response, draft_text: str | None, now: float) -> None:
+        response.generating = True
+        response.progress_at = now
+        plan = response.plan
+        conversation = self._state.conversation
+        self._state.emit(
+            StartReply(
+                response_id=response.id,
+                epoch=response.epoch,
+                messages=context_messages(plan.instructions, conversation, draft_text),
+                speak=plan.modality is Modality.AUDIO,
+                voice=plan.voice,
+                speed=plan.speed,
+                max_output_tokens=plan.max_output_tokens,
+            )
+        )
+
+    def _take(self, response: Response, event: ReplyEvent) -> None:
+        match event:
+            case ReplyText(text=text):
+                response.add_text(text)
+            case ReplyWords(words=words):
+                response.add_words(words)
+                self._delivery.remember(response)
+            case ReplyAudio(pcm=pcm):
+                response.add_audio(pcm)
+                self._delivery.remember(response)
+            case ReplyTimed():
+                response.timed = event
+            case ReplyEnded():
+                self._reply_ended(event)
+
+    def _reply_ended(self, event: ReplyEnded) -> None:
+        usage = TokenUsage(
+            input_tokens=event.input_tokens,
+            cached_tokens=event.cached_tokens,
+            output_tokens=event.output_tokens,
+        )
+        match event.outcome:
+            case ReplyOutcome.COMPLETED:
+                self._end(ResponseStatus.COMPLETED, usage=usage)
+            case ReplyOutcome.LENGTH:
+                self._end(ResponseStatus.INCOMPLETE, reason="max_output_tokens", usage=usage)
+            case ReplyOutcome.FAILED:
+                error = ErrorInfo(
+                    event.error_code or "internal_error",
+                    event.error_message or "The response failed.",
+                    type="server_error",
+                )
+                self._end(ResponseStatus.FAILED, error=error, usage=usage)
+
+    def _stop_active(self, reason: str, now: float) -> None:
+        active = self._active
+        assert active is not None
+        self._state.emit(AbortReply(active.id, active.epoch))
+        self._state.epoch += 1
+        self._end(ResponseStatus.CANCELLED, reason=reason)
+        self._delivery.cut_unheard(active, now)
+
+    def _end(
+        self,
+        status: ResponseStatus,
+        *,
+        reason: str | None = None,
+        error: ErrorInfo | None = None,
+        usage: TokenUsage | None = None,
+    ) -> None:
+        active, self._active = self._active, None
+        assert active is not None
+        active.finish(status, reason=reason, error=error, usage=usage)
+
+    def _answer_queued(self, now: float) -> None:
+        if self._queued is not None and self._active is None:
+            clock, self._queued = self._queued, None
+            self.answer_turn(clock, now)

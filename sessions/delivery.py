@@ -1,0 +1,115 @@
+"""From sent to heard: the ledgers of recent responses, and what is cut from the record."""
+
+from __future__ import annotations
+
+from .effects import ItemTruncated
+from .errors import Refusal
+from .events import ReportPlayback, TruncateItem
+from .response import Response, Spoken
+from .state import SessionState
+
+SPOKEN_KEPT = 256
+"""Spoken items whose word times are kept for a later truncation."""
+
+RECENT = 16
+"""Responses whose audio may still be on its way."""
+
+TRUNCATE_TOLERANCE_MS = 100
+"""Clients count what they played a little past what was sent; such a cut is clamped."""
+
+
+class Delivery:
+    """Knows what was heard of every spoken response."""
+
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
+        self._spoken: dict[str, Spoken] = {}
+        self._recent: dict[str, Response] = {}
+
+    def follow(self, response: Response) -> None:
+        """Keep the ledger of a response from now on."""
+        self._recent[response.id] = response
+        while len(self._recent) > RECENT:
+            del self._recent[next(iter(self._recent))]
+
+    def remember(self, response: Response) -> None:
+        """Keep the word times of a response that has begun to speak."""
+        item_id = response.item_id
+        if item_id is not None and item_id not in self._spoken:
+            self._spoken[item_id] = response.spoken
+            while len(self._spoken) > SPOKEN_KEPT:
+                del self._spoken[next(iter(self._spoken))]
+
+    def written(self, response_id: str, ms: float, now: float) -> Response | None:
+        """Note audio on the wire; return the response if this was its first."""
+        response = self._recent.get(response_id)
+        if response is None:
+            return None
+        first = response.spoken.ledger.sent_ms == 0
+        response.spoken.ledger.send(ms, now)
+        return response if first else None
+
+    def report(self, event: ReportPlayback) -> None:
+        """Take in how far a response was played; unknown responses are ignored.
+
+        A report and the end of what it reports on may cross on the wire.
+        """
+        if (response := self._recent.get(event.response_id)) is not None:
+            response.spoken.ledger.report(event.played_ms)
+
+    def cut_unheard(self, response: Response, now: float) -> bool:
+        """Cut a response that is being stopped to what was heard; whether that was less."""
+        ledger = response.spoken.ledger
+        if response.item_id is None or not response.audible or ledger.stopped:
+            return False
+        if response.whole and not ledger.playing(now):
+            return False
+        self._cut(response.item_id, response.spoken, ledger.stop(now))
+        return True
+
+    def truncate(self, event: TruncateItem) -> None:
+        """Keep of a spoken item what the client says was heard.
+
+        Raises:
+            Refusal: it is no spoken item, or shorter than it is said to have been heard.
+        """
+        spoken = self._truncatable(event)
+        length_ms = spoken.ledger.sent_ms
+        if not 0 <= event.audio_end_ms <= length_ms + TRUNCATE_TOLERANCE_MS:
+            raise Refusal(
+                "invalid_value",
+                f"Audio content of {int(length_ms)}ms is already shorter than "
+                f"{event.audio_end_ms}ms",
+                "audio_end_ms",
+            )
+        self._cut(event.item_id, spoken, event.audio_end_ms)
+        self._state.conversation.cut_audio(event.item_id, event.audio_end_ms)
+        self._state.emit(ItemTruncated(event.item_id, event.content_index, event.audio_end_ms))
+
+    def forget(self, item_id: str) -> None:
+        """Forget what is known of an item that is being deleted."""
+        self._spoken.pop(item_id, None)
+
+    def _truncatable(self, event: TruncateItem) -> Spoken:
+        item = self._state.conversation.get(event.item_id)
+        if item is None:
+            raise Refusal(
+                "item_truncate_invalid_item_id",
+                f"Error truncating item: the item with id '{event.item_id}' does not exist.",
+                "item_id",
+            )
+        if not item.spoken:
+            raise Refusal(
+                "unsupported_content_type",
+                "Only model output audio messages can be truncated.",
+                "item_id",
+            )
+        if event.content_index != 0:
+            raise Refusal("invalid_value", "content_index must be 0.", "content_index")
+        return self._spoken.get(item.id) or Spoken()
+
+    def _cut(self, item_id: str, spoken: Spoken, heard_ms: float) -> None:
+        spoken.cut_ms = heard_ms
+        item = self._state.conversation.get(item_id)
+        if item is not None:
+            self._state.conversation.replace(item.with_text(spoken.heard))

@@ -1,0 +1,424 @@
+"""Everything a session asks for: what to tell the client, what work to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from .errors import ErrorInfo
+from .items import Item
+from .settings import AudioFormat, Modality, Settings
+
+# Told to the client.
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCreated:
+    """The session exists; always the first."""
+
+    session_id: str
+    settings: Settings
+    expires_at: int
+    """Seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionUpdated:
+    """The whole effective configuration, after any update."""
+
+    session_id: str
+    settings: Settings
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRaised:
+    """Something asked for was refused; the session goes on."""
+
+    error: ErrorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStarted:
+    """The person began to speak; the item is what the speech will become."""
+
+    audio_start_ms: int
+    item_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStopped:
+    """The person's turn is over."""
+
+    audio_end_ms: int
+    item_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class BufferCommitted:
+    """Appended audio has become an item."""
+
+    item_id: str
+    previous_item_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BufferCleared:
+    """Appended audio has been forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemAdded:
+    """An item joined the conversation."""
+
+    item: Item
+    previous_item_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDone:
+    """An item will not change any more."""
+
+    item: Item
+    previous_item_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRetrieved:
+    """An item as asked for, with the audio that is kept of it."""
+
+    item: Item
+    audio: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ItemTruncated:
+    """A spoken item now ends where it was cut."""
+
+    item_id: str
+    content_index: int
+    audio_end_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDeleted:
+    """An item has left the conversation."""
+
+    item_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptionDone:
+    """What a user item says."""
+
+    item_id: str
+    transcript: str
+    audio_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptionFailed:
+    """What a user item says could not be told."""
+
+    item_id: str
+    error: ErrorInfo
+
+
+class ResponseStatus(Enum):
+    """How far a response has come."""
+
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenUsage:
+    """Tokens of one response."""
+
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseView:
+    """A response as its events show it."""
+
+    id: str
+    status: ResponseStatus
+    modality: Modality
+    voice: str
+    output_format: AudioFormat
+    reason: str | None = None
+    """``turn_detected``, ``client_cancelled`` or ``max_output_tokens``."""
+
+    error: ErrorInfo | None = None
+    output: tuple[Item, ...] = ()
+    max_output_tokens: int | None = None
+    metadata: tuple[tuple[str, str], ...] | None = None
+    usage: TokenUsage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseCreated:
+    """An answer is under way."""
+
+    response: ResponseView
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseDone:
+    """The one terminal event of a response."""
+
+    response: ResponseView
+
+
+@dataclass(frozen=True, slots=True)
+class OutputItemAdded:
+    """A response began an item."""
+
+    response_id: str
+    output_index: int
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class OutputItemDone:
+    """A response finished an item."""
+
+    response_id: str
+    output_index: int
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class PartAt:
+    """Where in a response something belongs."""
+
+    response_id: str
+    item_id: str
+    output_index: int = 0
+    content_index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ContentPartAdded:
+    """An item began a content part."""
+
+    at: PartAt
+    modality: Modality
+
+
+@dataclass(frozen=True, slots=True)
+class ContentPartDone:
+    """An item finished a content part."""
+
+    at: PartAt
+    modality: Modality
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More of a written answer."""
+
+    at: PartAt
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDone:
+    """The whole written answer."""
+
+    at: PartAt
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptDelta:
+    """More of what a spoken answer says."""
+
+    at: PartAt
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptDone:
+    """All of what a spoken answer says."""
+
+    at: PartAt
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AudioDelta:
+    """More sound; never written once its response was aborted."""
+
+    at: PartAt
+    epoch: int
+    pcm: bytes
+    """s16le at 24 kHz."""
+
+
+@dataclass(frozen=True, slots=True)
+class AudioDone:
+    """No more sound of this part."""
+
+    at: PartAt
+
+
+@dataclass(frozen=True, slots=True)
+class WordSpoken:
+    """Extension: a word and when it sounds, ahead of its audio."""
+
+    at: PartAt
+    word: str
+    start_ms: int
+    end_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnMeasured:
+    """Extension: where the time of a spoken turn went, each in ms.
+
+    The parts follow each other and sum to the total: work that was done ahead of time
+    costs its stage nothing.
+    """
+
+    response_id: str
+    endpointing_ms: float
+    recognition_ms: float
+    first_token_ms: float
+    first_clause_ms: float
+    talker_ms: float
+    code2wav_ms: float
+    total_ms: float
+
+
+# Work for the stages.
+
+
+@dataclass(frozen=True, slots=True)
+class StartListening:
+    """Begin a voice activity stream."""
+
+    listen_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeedListening:
+    """Audio for the stream, s16le at 24 kHz."""
+
+    listen_id: int
+    pcm: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StopListening:
+    """End the stream; its results no longer matter."""
+
+    listen_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartRecognition:
+    """Find out what was said."""
+
+    recognition_id: int
+    pcm: bytes
+    """s16le at 24 kHz."""
+
+    language: str | None
+    prompt: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRecognition:
+    """What was said is not needed any more."""
+
+    recognition_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextMessage:
+    """One message of the model's context."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartReply:
+    """Generate an answer."""
+
+    response_id: str
+    epoch: int
+    messages: tuple[ContextMessage, ...]
+    speak: bool
+    voice: str
+    speed: float
+    max_output_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AbortReply:
+    """Stop generating, and write no more audio of this response."""
+
+    response_id: str
+    epoch: int
+    """The epoch that the response belonged to."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseConnection:
+    """End the connection once everything before this is written."""
+
+    code: int
+    reason: str
+
+
+ClientEffect: TypeAlias = (
+    SessionCreated
+    | SessionUpdated
+    | ErrorRaised
+    | SpeechStarted
+    | SpeechStopped
+    | BufferCommitted
+    | BufferCleared
+    | ItemAdded
+    | ItemDone
+    | ItemRetrieved
+    | ItemTruncated
+    | ItemDeleted
+    | TranscriptionDone
+    | TranscriptionFailed
+    | ResponseCreated
+    | ResponseDone
+    | OutputItemAdded
+    | OutputItemDone
+    | ContentPartAdded
+    | ContentPartDone
+    | TextDelta
+    | TextDone
+    | TranscriptDelta
+    | TranscriptDone
+    | AudioDelta
+    | AudioDone
+    | WordSpoken
+    | TurnMeasured
+)
+WorkEffect: TypeAlias = (
+    StartListening
+    | FeedListening
+    | StopListening
+    | StartRecognition
+    | CancelRecognition
+    | StartReply
+    | AbortReply
+    | CloseConnection
+)
+Effect: TypeAlias = ClientEffect | WorkEffect

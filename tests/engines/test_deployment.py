@@ -1,0 +1,94 @@
+"""Deployment files: what is accepted, and what is said of what isn't."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from antiphon.engines.deployment import (
+    Deployment,
+    DeploymentError,
+    ScriptedArConfig,
+    ScriptedRecognizerConfig,
+    VllmConfig,
+    WhisperConfig,
+    load_deployment,
+    parse_deployment,
+)
+
+FILES = sorted((Path(__file__).parents[2] / "deploy").glob("*.yaml"))
+
+
+def test_nothing_said_is_the_default() -> None:
+    assert parse_deployment({}) == Deployment()
+    assert isinstance(Deployment().stages.ar, VllmConfig)
+    assert isinstance(Deployment().stages.recognizer, WhisperConfig)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_our_own_files_load(file: Path) -> None:
+    assert load_deployment(file).pipeline == "cascade"
+
+
+def test_the_default_file_states_the_defaults() -> None:
+    said = load_deployment(FILES[0].with_name("embedded.yaml"))
+    assert said.stages == Deployment().stages
+
+
+def test_scripted_stages() -> None:
+    ar = {"use": "scripted", "lines": ["Hi."], "tokens_per_second": 5}
+    recognizer = {"use": "scripted", "lines": ["Hello."], "delay_ms": 3}
+    stages = parse_deployment({"stages": {"ar": ar, "recognizer": recognizer}}).stages
+    assert stages.ar == ScriptedArConfig(lines=("Hi.",), tokens_per_second=5)
+    assert stages.recognizer == ScriptedRecognizerConfig(lines=("Hello.",), delay_ms=3)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"pipline": "cascade"}, "unknown key `pipline`"),
+        ({"stages": {"ar": {"use": "vllm", "modle": "x"}}}, "unknown key `stages.ar.modle`"),
+        ({"pipeline": "none"}, "pipeline: invalid enum value 'none'"),
+        ({"model": ""}, "model: expected `str` of length >= 1"),
+        ({"limits": {"sessions": 0}}, "limits.sessions: expected `int` >= 1"),
+        ({"limits": {"sessions": "many"}}, "limits.sessions: expected `int`, got `str`"),
+        ({"stages": {"ar": {"use": "gpt"}}}, "stages.ar.use: invalid value 'gpt'"),
+        ({"stages": {"ar": {"use": "vllm", "top_p": 0}}}, "stages.ar.top_p: expected `float` > 0"),
+        ({"stages": {"vad": {"use": "ears"}}}, "stages.vad.use: invalid enum value 'ears'"),
+        (
+            {"stages": {"code2wav": {"ladder": [4, 0]}}},
+            "stages.code2wav.ladder[...]: expected `int` >= 1",
+        ),
+        (["cascade"], "the file: expected `object`, got `array`"),
+    ],
+)
+def test_a_mistake_is_named_with_its_key(data: object, message: str) -> None:
+    with pytest.raises(DeploymentError) as raised:
+        parse_deployment(data)
+    assert str(raised.value) == message
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DeploymentError, match=r"cannot read .*none\.yaml: No such file"):
+        load_deployment(tmp_path / "none.yaml")
+
+
+def test_a_file_that_is_not_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("stages: {ar: [}")
+    with pytest.raises(DeploymentError, match=r"bad\.yaml is not YAML"):
+        load_deployment(file)
+
+
+def test_a_mistake_in_a_file_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("stages:\n  ar: {use: vllm, threads: none}\n")
+    with pytest.raises(DeploymentError, match=r"bad\.yaml: stages\.ar\.threads: expected `int`"):
+        load_deployment(file)
+
+
+def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
+    file = tmp_path / "empty.yaml"
+    file.write_text("")
+    assert load_deployment(file) == Deployment()

