@@ -193,6 +193,17 @@ def parse_deployment(data: object) -> Deployment:
         raise DeploymentError(_name_the_key(str(error))) from None
 
 
+def models_named(deployment: Deployment) -> tuple[str, ...]:
+    """Return the names of catalogue models that the deployment loads."""
+    stages = deployment.stages
+    names = [stages.talker.model]
+    if isinstance(stages.recognizer, WhisperConfig):
+        names.append(stages.recognizer.model)
+    if isinstance(stages.ar, VllmConfig) and not Path(stages.ar.model).is_dir():
+        names.append(stages.ar.model)
+    return tuple(names)
+
+
 def _name_the_key(message: str) -> str:
     """Turn ``Expected `int` - at `$.a.b``` into ``a.b: expected `int```."""
     what, _, where = message.partition(" - at `$")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -19,6 +19,7 @@ from starlette.websockets import WebSocket
 
 from ..engines.deployment import Deployment
 from ..engines.pipeline import Pipeline
+from ..engines.stage import StageFailure
 from ..realtime.service import RealtimeService
 from .errors import http_error, not_found
 from .socket import StarletteSocket
@@ -52,6 +53,9 @@ class Server:
         self._pipeline = pipeline
         self.service = RealtimeService(deployment, pipeline, recordings)
         self._failure: str | None = None
+        self.on_started: Callable[[str | None], None] = lambda failure: None
+        """Told once the pipeline is ready, or why it will not be."""
+
         self.app = Starlette(
             routes=self._routes(),
             middleware=[Middleware(BaseHTTPMiddleware, dispatch=_add_headers)],
@@ -89,9 +93,12 @@ class Server:
     async def _start(self) -> None:
         try:
             await self._pipeline.start()
-        except Exception as error:
+        except StageFailure as failure:
+            self._failure = failure.error.message
+        except Exception:
             logger.exception("the pipeline did not start")
-            self._failure = str(error)
+            self._failure = "the pipeline did not start"
+        self.on_started(self._failure)
 
     async def _readyz(self, _request: Request) -> Response:
         readiness = self._pipeline.readiness

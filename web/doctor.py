@@ -27,7 +27,7 @@ from ..deploy.setup_env import (
     requirement_lines,
 )
 from ..engines.catalog import UnknownModel, card, is_present
-from ..engines.deployment import Deployment, VllmConfig, WhisperConfig
+from ..engines.deployment import Deployment, VllmConfig, models_named
 
 GIB = 1 << 30
 
@@ -156,7 +156,7 @@ def diagnose(
         findings += [*_torch(facts, accelerator), *_cpu(facts, accelerator)]
     return [
         *findings,
-        *(_model(name, cache_root) for name in _models(deployment)),
+        *(_model(name, cache_root) for name in models_named(deployment)),
         _folder(facts, cache_root),
         _disk(facts),
         _memory(facts, language_model=language_model),
@@ -285,16 +285,6 @@ def _cpu(facts: Machine, accelerator: str) -> Iterator[Finding]:
     if not facts.libnuma:
         detail = "libnuma.so.1, which vLLM's CPU build links to, is not there"
         yield Finding(check="libnuma", ok=False, detail=detail, mend="apt install libnuma1")
-
-
-def _models(deployment: Deployment) -> Iterator[str]:
-    """The names of catalogue models that the deployment loads."""
-    stages = deployment.stages
-    if isinstance(stages.recognizer, WhisperConfig):
-        yield stages.recognizer.model
-    if isinstance(stages.ar, VllmConfig) and not Path(stages.ar.model).is_dir():
-        yield stages.ar.model
-    yield stages.talker.model
 
 
 def _model(name: str, cache_root: Path) -> Finding:

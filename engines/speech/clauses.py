@@ -250,9 +250,9 @@ class ClauseSplitter:
         if not is_speakable(self._buffer):
             self._drop(len(self._buffer))
             return []
-        if self._words and is_speakable(self._buffer[: self._words[-1].end]):
-            return self._cut_after(len(self._words))
-        return self._cut(len(self._buffer))
+        # Ahead of the word that is growing, unless it is all there is.
+        before = self._word_at if self._in_word else len(self._buffer)
+        return self._cut(before) or self._cut(len(self._buffer))
 
     def _cut(self, end: int) -> list[Clause]:
         text = self._buffer[:end]

@@ -106,9 +106,7 @@ def _cut_question(
     kept: dict[int, Message] = {}
     for i in asked:
         text = messages[i].text
-        size = _longest(
-            len(text), room, lambda size, text=text: count(text[len(text) - size :])
-        )
+        size = _longest(len(text), room, lambda size, text=text: count(text[len(text) - size :]))
         if size > 0:
             kept[i] = replace(messages[i], text=text[len(text) - size :])
     return kept

@@ -54,11 +54,14 @@ def test_scripted_stages() -> None:
         ({"limits": {"sessions": 0}}, "limits.sessions: expected `int` >= 1"),
         ({"limits": {"sessions": "many"}}, "limits.sessions: expected `int`, got `str`"),
         ({"stages": {"ar": {"use": "gpt"}}}, "stages.ar.use: invalid value 'gpt'"),
-        ({"stages": {"ar": {"use": "vllm", "top_p": 0}}}, "stages.ar.top_p: expected `float` > 0"),
+        (
+            {"stages": {"ar": {"use": "vllm", "top_p": 0}}},
+            "stages.ar.top_p: expected `float` > 0.0",
+        ),
         ({"stages": {"vad": {"use": "ears"}}}, "stages.vad.use: invalid enum value 'ears'"),
         (
             {"stages": {"code2wav": {"ladder": [4, 0]}}},
-            "stages.code2wav.ladder[...]: expected `int` >= 1",
+            "stages.code2wav.ladder[1]: expected `int` >= 1",
         ),
         (["cascade"], "the file: expected `object`, got `array`"),
     ],

@@ -120,7 +120,7 @@ function renderTalk(status) {
 /** The halo follows whoever speaks. */
 function renderHalo() {
   const level = stave.current(assistant.status === "speaking" ? "reply" : "mic");
-  page.talk.style.setProperty("--level", String(1 + level * 0.35));
+  page.talk.style.setProperty("--level", level.toFixed(3));
 }
 
 function look(status, off) {

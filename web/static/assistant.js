@@ -372,6 +372,7 @@ export class Assistant {
     this.conversation.interrupt();
     this.player.clear((items) => {
       for (const item of items) this.#wasCut(item);
+      if (items[0]) this.playback.playedMs = Math.floor(items[0].playedMs);
       this.playback.bufferedMs = 0;
       this.onLevel("reply", 0);
       this.onChange();
@@ -399,7 +400,9 @@ export class Assistant {
   #position(position) {
     const { id, playedMs, bufferedMs, underruns } = position;
     this.onLevel("reply", position.level);
-    this.playback = { playedMs: Math.floor(playedMs), bufferedMs: Math.floor(bufferedMs), underruns };
+    this.playback.bufferedMs = Math.floor(bufferedMs);
+    this.playback.underruns = underruns;
+    if (id !== null) this.playback.playedMs = Math.floor(playedMs);
     if (id !== null && playedMs > 0) {
       this.conversation.heard(id, position.heardMs);
       this.reporter.at(id, playedMs, bufferedMs, this.#now());
@@ -409,6 +412,7 @@ export class Assistant {
 
   #ended(itemId, playedMs) {
     this.conversation.ended(itemId);
+    this.playback.playedMs = Math.floor(playedMs);
     this.soundingResponse = null;
     this.reporter.stopped(itemId, playedMs, 0, this.#now());
     this.onLevel("reply", 0);

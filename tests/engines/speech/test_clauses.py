@@ -146,6 +146,12 @@ def test_without_punctuation_a_clause_grows_with_the_one_before() -> None:
     assert max(lengths) > 150
 
 
+@pytest.mark.parametrize("word", ["word", "extraordinarily", "x" * 90])
+def test_words_are_not_cut_in_two(word: str) -> None:
+    got = shown(f"{word} " * 60)
+    assert {each for clause in got for each in clause.split()} == {word}
+
+
 def test_a_clause_is_out_as_soon_as_its_last_word_is_known() -> None:
     splitter = ClauseSplitter()
     assert splitter.feed("Of course,") == []

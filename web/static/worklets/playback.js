@@ -16,6 +16,7 @@ class Playback extends AudioWorkletProcessor {
     this.reportAt = 0;
     this.energy = 0;
     this.blocks = 0;
+    this.level = 0;
     this.port.onmessage = ({ data }) => this.#take(data);
   }
 
@@ -38,6 +39,7 @@ class Playback extends AudioWorkletProcessor {
     else if (message.type === "duck") this.buffer.duck(message.on);
     else if (message.type === "clear") {
       const items = this.buffer.clear();
+      this.energy = 0;
       this.port.postMessage({ type: "cleared", token: message.token, items });
     }
   }
@@ -45,9 +47,12 @@ class Playback extends AudioWorkletProcessor {
   #report() {
     this.reportAt = currentTime + REPORT_SECONDS;
     const level = loudness(this.energy / this.blocks);
+    const fell = level < this.level;
+    this.level = level;
     this.energy = 0;
     this.blocks = 0;
-    if (this.buffer.current || level > 0) {
+    // A last report says that it is silent now.
+    if (this.buffer.current || level > 0 || fell) {
       this.port.postMessage({ type: "position", level, ...this.buffer.position() });
     }
   }

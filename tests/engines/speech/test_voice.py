@@ -1,0 +1,41 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.engines.speech.voice import VOICE_FILE, load_voice
+from antiphon.engines.stage import StageFailure
+
+DESCRIPTION: dict[str, Any] = {
+    "name": "ann",
+    "language": "en-us",
+    "sample_rate": 16000,
+    "hop": 160,
+    "channels": 8,
+    "context_frames": 0,
+    "latents": "z",
+    "durations": "d",
+    "noise_scale": 0.5,
+    "length_scale": 1,
+    "noise_w": 0.5,
+    "phoneme_id_map": {"a": [3], "b": [4, 5]},
+}
+
+
+def test_a_description_is_read(tmp_path: Path) -> None:
+    (tmp_path / VOICE_FILE).write_text(json.dumps(DESCRIPTION))
+    voice = load_voice(tmp_path)
+    assert voice.frame_ms == 10
+    assert voice.phoneme_id_map == {"a": (3,), "b": (4, 5)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", json.dumps({"name": "ann"}), json.dumps(DESCRIPTION | {"hop": 0}), None],
+)
+def test_a_folder_that_holds_no_voice_is_refused(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / VOICE_FILE).write_text(text)
+    with pytest.raises(StageFailure, match="model_unusable"):
+        load_voice(tmp_path)

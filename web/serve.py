@@ -1,0 +1,121 @@
+"""Runs a server process: the socket first, then the models, then the clients."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import sys
+from pathlib import Path
+
+import uvicorn
+
+from ..engines.deployment import Deployment
+from ..engines.pipelines.cascade import CascadePipeline
+from .app import Server
+from .progress import Steps
+
+SWITCH_SECONDS = 0.001
+"""How long a thread may keep the interpreter while the event loop wants it.
+
+Python's default of 5 ms adds up when several stage threads compute.
+"""
+
+GOODBYE_SECONDS = 5
+"""How long open sessions have to end when the server is told to stop."""
+
+BASE64_MARGIN = 1.5
+"""A message is at most this much longer than the audio in it."""
+
+
+class ServeError(Exception):
+    """The server can't start or had to stop; the message says what to do."""
+
+
+def serve(
+    deployment: Deployment, cache_root: Path, host: str, port: int, recordings: Path | None = None
+) -> None:
+    """Serve until told to stop.
+
+    Raises:
+        ServeError: the address is taken, or the models don't start.
+    """
+    _prepare_process()
+    listener = _listen(host, port)
+    steps = Steps()
+    steps.step(f"starting {deployment.model}")
+    pipeline = CascadePipeline(deployment, cache_root, on_progress=steps.step)
+    server = Server(deployment, pipeline, recordings)
+    runner = uvicorn.Server(_config(server, deployment, host, port))
+
+    def started(failure: str | None) -> None:
+        if failure is not None:
+            runner.should_exit = True
+        else:
+            steps.step(f"ready: open http://{_shown(host)}:{listener.getsockname()[1]}/")
+
+    server.on_started = started
+    if host not in ("127.0.0.1", "localhost", "::1"):
+        steps.step(f"listening on {host}: anyone who can reach this machine can use the server")
+    with listener, asyncio.Runner(loop_factory=_loop) as loop:
+        loop.run(runner.serve(sockets=[listener]))
+    if server.failure is not None:
+        raise ServeError(f"{server.failure} (see `antiphon doctor`)")
+
+
+def _prepare_process() -> None:
+    # Set before any engine library is loaded: they read these once.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    sys.setswitchinterval(SWITCH_SECONDS)
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            message = f"port {port} is taken: stop what uses it, or pass --port {port + 1}"
+        else:
+            message = f"cannot listen on {host}:{port}: {error.strerror}; pass another --host"
+        raise ServeError(message) from None
+    return listener
+
+
+def _shown(host: str) -> str:
+    if host in ("0.0.0.0", "::"):
+        return "localhost"
+    return f"[{host}]" if ":" in host else host
+
+
+def _config(server: Server, deployment: Deployment, host: str, port: int) -> uvicorn.Config:
+    return uvicorn.Config(
+        server.app,
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        ws="websockets-sansio",
+        ws_max_size=int(deployment.limits.append_bytes * BASE64_MARGIN),
+        ws_per_message_deflate=False,
+        timeout_graceful_shutdown=GOODBYE_SECONDS,
+        server_header=False,
+    )
