@@ -55,6 +55,20 @@ class RealtimeService:
         """Whether another session would be one too many."""
         return len(self._open) >= self._deployment.limits.sessions
 
+    def statistics(self) -> dict[str, dict[str, float]]:
+        """Return counters of the open sessions, by session id."""
+        return {
+            session_id: {
+                "epoch": session.epoch,
+                "responses": session.counters.responses,
+                "interruptions": session.counters.interruptions,
+                "drafts_started": session.counters.drafts_started,
+                "drafts_used": session.counters.drafts_used,
+                "stale_dropped": session.counters.stale_dropped,
+            }
+            for session_id, session in self._open.items()
+        }
+
     async def serve(self, socket: Socket, *, extensions: bool) -> None:
         """Serve one client to its end; its failure is its own."""
         seed = secrets.token_hex(16)

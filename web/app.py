@@ -23,6 +23,7 @@ from ..engines.stage import StageFailure
 from ..realtime.service import RealtimeService
 from .errors import http_error, not_found
 from .socket import StarletteSocket
+from .watchdog import Watchdog
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class Server:
         self._deployment = deployment
         self._pipeline = pipeline
         self.service = RealtimeService(deployment, pipeline, recordings)
+        self._watchdog = Watchdog()
         self._failure: str | None = None
         self.on_started: Callable[[str | None], None] = lambda failure: None
         """Told once the pipeline is ready, or why it will not be."""
@@ -74,6 +76,7 @@ class Server:
             Route("/healthz", _healthz),
             Route("/readyz", self._readyz),
             Route("/v1/models", self._models),
+            Route("/v1/sessions", self._sessions),
             Route("/v1/models/{model}", self._model),
             WebSocketRoute("/v1/realtime", self._realtime),
             Mount("/static", StaticFiles(directory=STATIC)),
@@ -83,9 +86,11 @@ class Server:
     async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:
         # In the background: health, page and readiness answer while models load.
         starting = asyncio.create_task(self._start(), name="pipeline-start")
+        self._watchdog.start()
         try:
             yield
         finally:
+            await self._watchdog.stop()
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
             await self._pipeline.close()
@@ -106,6 +111,27 @@ class Server:
         if readiness.ready:
             return JSONResponse(body)
         return JSONResponse(body, status_code=503, headers={"Retry-After": "1"})
+
+    async def _sessions(self, request: Request) -> Response:
+        """Tell the operator of this machine what is going on; nobody else."""
+        if not _is_local(request):
+            return await not_found(request, None)
+        loop = self._watchdog.statistics()
+        if request.query_params.get("reset") == "loop":
+            self._watchdog.reset()
+        return JSONResponse(
+            {
+                "open": self.service.open_sessions,
+                "opened": self.service.opened,
+                "sessions": self.service.statistics(),
+                "stages": {name: dict(of) for name, of in self._pipeline.statistics().items()},
+                "loop": {
+                    "beats": loop.beats,
+                    "stalls_over_20ms": loop.stalls,
+                    "worst_ms": loop.worst_ms,
+                },
+            }
+        )
 
     async def _models(self, _request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [self._card()]})
@@ -156,6 +182,10 @@ def _same_origin(socket: WebSocket) -> bool:
     if origin is None:
         return True
     return origin.partition("://")[2] == socket.headers.get("host", "")
+
+
+def _is_local(request: Request) -> bool:
+    return request.client is not None and request.client.host in ("127.0.0.1", "::1")
 
 
 def _denied(status: int, code: str, message: str, retry_s: int | None = None) -> Response:

@@ -8,8 +8,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..deployment import Deployment
-from ..pipeline import Hearing, ListenRequest, Readiness, Recognition, RecognizeRequest
-from ..pipeline import Reply, ReplyChunk, ReplyRequest
+from ..pipeline import (
+    Hearing,
+    ListenRequest,
+    Readiness,
+    Recognition,
+    RecognizeRequest,
+    Reply,
+    ReplyChunk,
+    ReplyRequest,
+)
 from ..stage import Stage
 from ..streams import TaskStream
 from .reply import reply_chunks

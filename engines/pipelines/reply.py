@@ -11,8 +11,17 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ..chunks import Clause, End, EndReason, Latents, PcmChunk, SpokenWords, StageError
-from ..chunks import TextDelta, Timings
+from ..chunks import (
+    Clause,
+    End,
+    EndReason,
+    Latents,
+    PcmChunk,
+    SpokenWords,
+    StageError,
+    TextDelta,
+    Timings,
+)
 from ..pipeline import ReplyChunk, ReplyRequest
 from ..speech.clauses import ClauseSplitter
 from ..speech.code2wav import DecodeRequest

@@ -7,8 +7,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from ..chunks import Clause, Latents, PcmChunk, SpeechFrames, SpokenWords, TextDelta
-from ..chunks import Transcript, TranscriptDelta
+from ..chunks import (
+    Clause,
+    Latents,
+    PcmChunk,
+    SpeechFrames,
+    SpokenWords,
+    TextDelta,
+    Transcript,
+    TranscriptDelta,
+)
 from ..deployment import ScriptedArConfig, ScriptedRecognizerConfig, Stages
 from ..pipeline import ListenRequest, RecognizeRequest
 from ..speech.code2wav import Code2wavStage, DecodeRequest

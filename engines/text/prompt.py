@@ -66,11 +66,9 @@ def _cut_systems(
     kept: dict[int, Message] = {}
     for i in systems:
         text = messages[i].text
-        size = _longest(len(text), room, lambda size, text=text: count(text[:size]))
-        if size < 0 or (text and not size):
-            continue
-        kept[i] = replace(messages[i], text=text[:size])
-        room -= count(text[:size])
+        if (head := _longest(text, room, count, _head)) is not None:
+            kept[i] = replace(messages[i], text=head)
+            room -= count(head)
     return kept
 
 
@@ -105,20 +103,27 @@ def _cut_question(
 ) -> dict[int, Message]:
     kept: dict[int, Message] = {}
     for i in asked:
-        text = messages[i].text
-        size = _longest(len(text), room, lambda size, text=text: count(text[len(text) - size :]))
-        if size > 0:
-            kept[i] = replace(messages[i], text=text[len(text) - size :])
+        if (tail := _longest(messages[i].text, room, count, _tail)) is not None:
+            kept[i] = replace(messages[i], text=tail)
     return kept
 
 
-def _longest(limit: int, room: int, cost: Callable[[int], int]) -> int:
-    """The largest size up to ``limit`` that costs at most ``room``; -1 where none does."""
-    low, high = -1, limit
+def _head(text: str, size: int) -> str:
+    return text[:size]
+
+
+def _tail(text: str, size: int) -> str:
+    return text[len(text) - size :]
+
+
+def _longest(text: str, room: int, count: Count, part: Callable[[str, int], str]) -> str | None:
+    """The longest part of ``text`` that fits; ``None`` where nothing of it does."""
+    low, high = -1, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if cost(middle) <= room else (low, middle - 1)
-    return low
+        fits = count(part(text, middle)) <= room
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return part(text, low) if low > 0 or (low == 0 and not text) else None
 
 
 class CountCache:

@@ -57,6 +57,7 @@ class VllmStage:
         self._load = load
         self._waits = restart_waits
         self._state = "closed"
+        self._changed = asyncio.Event()
         self._loading: asyncio.Future[TextEngine] | None = None
         self._engine: TextEngine | None = None
         self._count: Count = len
@@ -73,6 +74,16 @@ class VllmStage:
         """``ready``, ``starting``, ``restarting``, ``failed`` or ``closed``."""
         return self._state
 
+    async def wait_state(self, *states: str) -> None:
+        """Return as soon as :attr:`state` is one of ``states``."""
+        while self._state not in states:
+            await self._changed.wait()
+
+    def _enter(self, state: str, engine: TextEngine | None = None) -> None:
+        self._state, self._engine = state, engine
+        self._changed.set()
+        self._changed = asyncio.Event()
+
     async def start(self) -> None:
         """Start the engine's process, load the model and generate a first answer.
 
@@ -81,13 +92,13 @@ class VllmStage:
         """
         if self._state not in ("closed", "failed"):
             return
-        self._state = "starting"
+        self._enter("starting")
         # One thread: the tokenizer is not made for two at once.
         self._threads = self._threads or ThreadPoolExecutor(1, thread_name_prefix="ar")
         try:
             engine = await self._launch()
         except BaseException:
-            self._state = "failed"
+            self._enter("failed")
             raise
         self._keeper = asyncio.create_task(self._keep(engine), name="ar-keeper")
 
@@ -113,7 +124,7 @@ class VllmStage:
 
     async def close(self) -> None:
         """End every stream with an error, and the engine's process. Idempotent."""
-        self._state, self._engine = "closed", None
+        self._enter("closed")
         await self._end_streams(StageClosed("ar").error)
         if self._keeper is not None:
             self._keeper.cancel()
@@ -156,7 +167,7 @@ class VllmStage:
             raise StageClosed("ar")
         self._load_seconds = loop.time() - began
         self._count = CountCache(lambda text: engine.count(text) + MESSAGE_TOKENS)
-        self._engine, self._state = engine, "ready"
+        self._enter("ready", engine)
         return engine
 
     def _load_now(self) -> TextEngine:
@@ -172,14 +183,14 @@ class VllmStage:
             born = loop.time()
             await _wait_readable(engine.sentinel)
             logger.error("the engine's process is gone after %.0f s", loop.time() - born)
-            self._state, self._engine = "restarting", None
+            self._enter("restarting")
             await self._end_streams(self._unavailable().error)
             await self._in_thread(engine.close)
             if loop.time() - born > SETTLED_SECONDS:
                 attempts = iter(self._waits)
             again = await self._launch_again(attempts)
             if again is None:
-                self._state = "failed"
+                self._enter("failed")
                 return
             engine = again
 
@@ -229,7 +240,7 @@ class VllmStage:
                         silent = 0
         except EngineDied:
             # The keeper is about to find out by itself.
-            self._state, self._engine = "restarting", None
+            self._enter("restarting")
             raise self._unavailable() from None
         finally:
             self._usage = _sum(self._usage, usage)

@@ -22,8 +22,16 @@ from antiphon.engines.chunks import (
     Usage,
 )
 from antiphon.engines.deployment import Deployment, parse_deployment
-from antiphon.engines.pipeline import ListenRequest, Message, Pipeline, Readiness
-from antiphon.engines.pipeline import RecognizeRequest, Reply, ReplyChunk, ReplyRequest
+from antiphon.engines.pipeline import (
+    ListenRequest,
+    Message,
+    Pipeline,
+    Readiness,
+    RecognizeRequest,
+    Reply,
+    ReplyChunk,
+    ReplyRequest,
+)
 from antiphon.engines.pipelines.cascade import CascadePipeline
 from antiphon.engines.speech.talker import TalkRequest
 from antiphon.engines.stage import StageClosed, StageFailure
@@ -99,13 +107,13 @@ def test_timings_come_once_just_ahead_of_the_first_audio() -> None:
     assert isinstance(timings, Timings)
     passed = [
         timings.started_at,
-        timings.first_token_at,
-        timings.first_clause_at,
-        timings.talker_at,
-        timings.code2wav_at,
+        timings.first_token_at or 0,
+        timings.first_clause_at or 0,
+        timings.talker_at or 0,
+        timings.code2wav_at or 0,
     ]
-    assert None not in passed
-    assert passed == sorted(passed, key=float)
+    assert passed == sorted(passed)
+    assert 0 not in passed
 
 
 def test_audio_leaves_before_the_text_is_finished() -> None:

@@ -112,11 +112,6 @@ async def read(stage: VllmStage, request: GenerateRequest) -> list[TextDelta | E
     return [item async for item in stage.open(request)]
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        await asyncio.sleep(0.001)
-
-
 def run(
     tmp_path: Path,
     scenario: Callable[[VllmStage, Garage], Awaitable[T]],
@@ -222,7 +217,8 @@ def test_death_ends_streams_and_the_engine_comes_back(
                 end = item
             else:
                 garage.engine.die()
-        await until(lambda: stage.state == "ready" and len(garage.engines) == 2)
+        await stage.wait_state("restarting")
+        await stage.wait_state("ready")
         assert stage.statistics()["restarts"] == 1
         return end, await read(stage, ask())
 
@@ -255,8 +251,8 @@ def test_a_restart_that_fails_is_tried_again(tmp_path: Path) -> None:
     async def scenario(stage: VllmStage, garage: Garage) -> list[TextDelta | End]:
         garage.failures = [True]
         garage.engine.die()
-        await until(lambda: stage.state == "restarting")
-        await until(lambda: stage.state == "ready")
+        await stage.wait_state("restarting")
+        await stage.wait_state("ready")
         return await read(stage, ask())
 
     assert len(run(tmp_path, scenario)) == 3
@@ -266,7 +262,7 @@ def test_attempts_to_restart_are_bounded(tmp_path: Path) -> None:
     async def scenario(stage: VllmStage, garage: Garage) -> list[bool]:
         garage.failures = [True, True, True]
         garage.engine.die()
-        await until(lambda: stage.state == "failed")
+        await stage.wait_state("failed")
         with pytest.raises(StageClosed):
             stage.open(ask())
         return garage.failures

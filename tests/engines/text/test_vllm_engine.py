@@ -146,8 +146,10 @@ def test_cancelling_before_the_first_token_leaves_nothing(lab: Lab) -> None:
         await stream.wait_done()
         return lab.stage.statistics()["unfinished"]
 
-    for steps in range(12):
-        assert lab.run(lambda steps=steps: scenario(steps)) == 0
+    async def each() -> list[float]:
+        return [await scenario(steps) for steps in range(12)]
+
+    assert lab.run(each) == [0] * 12
 
 
 def test_a_conversation_longer_than_the_context(lab: Lab) -> None:
@@ -198,8 +200,7 @@ def test_a_killed_engine_is_told_and_comes_back(lab: Lab) -> None:
             if isinstance(item, End):
                 ended = item
         states.append(lab.stage.state)
-        while lab.stage.state == "restarting":
-            await asyncio.sleep(0.1)
+        await lab.stage.wait_state("ready", "failed")
         states.append(lab.stage.state)
         return ended, states, await lab.answer(ask("What is the capital of France?"))
 
