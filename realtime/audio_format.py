@@ -53,6 +53,12 @@ class OutputEncoder:
         return b"" if encode is None else encode(self._downsample.flush())
 
 
+def from_wire(data: bytes, form: AudioFormat) -> bytes:
+    """Return a whole recording of a client as s16le at 24 kHz."""
+    decode = _DECODE.get(form)
+    return data if decode is None else resample(decode(data), G711_RATE, CORE_RATE)
+
+
 def to_wire(pcm: bytes, form: AudioFormat) -> bytes:
     """Return a whole recording in a client's format."""
     encode = _ENCODE.get(form)

@@ -19,7 +19,7 @@ from ..sessions import events as ev
 from ..sessions.conversation import BYTES_PER_MS
 from ..sessions.errors import ErrorInfo
 from ..sessions.session import Session
-from . import wire_in
+from . import client_messages, wire_in
 from .audio_format import InputDecoder
 from .outbox import Frame, Outbox
 from .recording import Recorder
@@ -132,10 +132,10 @@ class Connection:
     async def _receive(self, data: str | bytes) -> None:
         try:
             message = await self._decode(data)
-            if isinstance(message, wire_in.Append):
+            if isinstance(message, client_messages.Append):
                 await self._append(message)
                 return
-            event = wire_in.to_event(message)
+            event = wire_in.to_event(message, self._session.settings)
         except wire_in.Refused as refused:
             self._handle(ev.RejectMessage(refused.error))
             return
@@ -144,7 +144,7 @@ class Connection:
         if self._input.form is not self._session.settings.input_format:
             self._input = InputDecoder(self._session.settings.input_format)
 
-    async def _decode(self, data: str | bytes) -> wire_in.Message:
+    async def _decode(self, data: str | bytes) -> client_messages.Message:
         if isinstance(data, bytes):
             raise wire_in.Refused(
                 ErrorInfo("invalid_value", "Binary frames are not understood; send JSON text.")
@@ -153,7 +153,7 @@ class Connection:
             return await asyncio.to_thread(wire_in.decode, data)
         return wire_in.decode(data)
 
-    async def _append(self, message: wire_in.Append) -> None:
+    async def _append(self, message: client_messages.Append) -> None:
         audio = message.audio
         if len(audio) > self._limits.append_bytes:
             mib = self._limits.append_bytes // (1024 * 1024)

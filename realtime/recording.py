@@ -7,16 +7,25 @@ event or deadline. It holds what the person said: keep it as you would keep the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from functools import reduce
+from operator import or_
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from ..sessions import events as ev
 from ..sessions.effects import Effect
 from ..sessions.session import Session
-from ..sessions.settings import Capabilities, Settings, Unset
+from ..sessions.settings import (
+    UNSET,
+    Capabilities,
+    Settings,
+    SettingsPatch,
+    TranscriptionPatch,
+    TurnDetectionPatch,
+)
 
 VERSION = 1
 
@@ -67,12 +76,15 @@ class Recorder:
 
     def __init__(self, file: IO[bytes], seed: str, settings: Settings, can: Capabilities) -> None:
         self._file = file
-        self._encoder = msgspec.json.Encoder(enc_hook=_encode)
+        self._encoder = msgspec.json.Encoder()
         self._write(_Head(version=VERSION, seed=seed, settings=settings, can=can))
 
     def event(self, event: ev.Event, now: float) -> None:
         """Note an event."""
-        self._write(_Line(now=now, event=type(event).__name__, data=event))
+        data: object = event
+        if isinstance(event, ev.UpdateSession):
+            data = {"patch": _said(event.patch), "event_id": event.event_id}
+        self._write(_Line(now=now, event=type(event).__name__, data=data))
 
     def deadline(self, now: float) -> None:
         """Note that time had passed."""
@@ -124,7 +136,10 @@ def _event(line: _Line, path: Path, number: int) -> ev.Event:
     if kind is None:
         raise RecordingError(f"{path}:{number}: unknown event {line.event!r}")
     try:
-        event: ev.Event = msgspec.convert(line.data, kind, dec_hook=_hook)
+        if kind is ev.UpdateSession:
+            update = msgspec.convert(line.data, _Update)
+            return ev.UpdateSession(_patch(SettingsPatch, update.patch), update.event_id)
+        event: ev.Event = msgspec.convert(line.data, kind)
     except msgspec.ValidationError as error:
         raise RecordingError(f"{path}:{number}: {error}") from None
     return event
@@ -132,16 +147,41 @@ def _event(line: _Line, path: Path, number: int) -> ev.Event:
 
 def _decode(text: bytes, kind: type[Any], path: Path, number: int) -> Any:
     try:
-        return msgspec.json.decode(text, type=kind, dec_hook=_hook)
-    except msgspec.MsgspecError as error:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise RecordingError(f"{path}:{number}: {error}") from None
 
 
-def _encode(value: object) -> object:
-    raise NotImplementedError(f"a recording can't hold a {type(value).__name__}")
+# An update of settings says something of few members; what it does not mention is left out,
+# so that it can't be taken for a value.
 
 
-def _hook(kind: type[Any], value: object) -> object:
-    if kind is Unset:
-        return Unset(value)
-    raise NotImplementedError(f"a recording can't hold a {kind.__name__}")
+class _Update(msgspec.Struct, kw_only=True):
+    patch: dict[str, Any]
+    event_id: str | None = None
+
+
+def _said(patch: SettingsPatch | TurnDetectionPatch | TranscriptionPatch) -> dict[str, object]:
+    said: dict[str, object] = {}
+    for each in fields(patch):
+        value = getattr(patch, each.name)
+        if isinstance(value, (TurnDetectionPatch, TranscriptionPatch)):
+            said[each.name] = _said(value)
+        elif value is not UNSET:
+            said[each.name] = value
+    return said
+
+
+def _patch(kind: type[Any], said: dict[str, Any]) -> Any:
+    declared = get_type_hints(kind)
+    if unknown := said.keys() - declared.keys():
+        raise msgspec.ValidationError(f"unknown members {sorted(unknown)}")
+    return kind(**{name: _member(declared[name], value) for name, value in said.items()})
+
+
+def _member(declared: Any, value: object) -> object:
+    kinds: list[Any] = [kind for kind in get_args(declared) if get_origin(kind) is not Literal]
+    nested = next(filter(is_dataclass, kinds), None)
+    if nested is None:
+        return msgspec.convert(value, reduce(or_, kinds))
+    return None if value is None else _patch(nested, msgspec.convert(value, dict[str, Any]))

@@ -7,208 +7,44 @@ are ignored), strict where a meaning would be lost: what can't be done is refuse
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 
 from ..sessions import events, items, settings
 from ..sessions.errors import ErrorInfo, Refusal
+from .audio_format import from_wire
+from .client_messages import (
+    Append,
+    AudioIn,
+    AudioInputIn,
+    AudioOutputIn,
+    Clear,
+    Commit,
+    FormatIn,
+    ItemCreate,
+    ItemDelete,
+    ItemIn,
+    ItemRetrieve,
+    ItemTruncate,
+    Message,
+    PartIn,
+    PlaybackReport,
+    ResponseCancel,
+    ResponseCreate,
+    ResponseIn,
+    SessionIn,
+    SessionUpdate,
+    TranscriptionIn,
+    TurnDetectionIn,
+    VoiceIdIn,
+)
 
-ShortText = Annotated[str, Meta(max_length=512)]
 T = TypeVar("T")
 
 
-class _In(msgspec.Struct, kw_only=True):
-    pass
-
-
-class FormatIn(_In, kw_only=True):
-    """An audio format."""
-
-    type: Literal["audio/pcm", "audio/pcmu", "audio/pcma"]
-    rate: int | None = None
-
-
-class TurnDetectionIn(_In, kw_only=True):
-    """Turn detection; members left out keep their value."""
-
-    type: str | UnsetType = UNSET
-    threshold: float | UnsetType = UNSET
-    prefix_padding_ms: int | UnsetType = UNSET
-    silence_duration_ms: int | UnsetType = UNSET
-    create_response: bool | UnsetType = UNSET
-    interrupt_response: bool | UnsetType = UNSET
-    idle_timeout_ms: int | None | UnsetType = UNSET
-
-
-class TranscriptionIn(_In, kw_only=True):
-    """Input transcription; members left out keep their value."""
-
-    model: str | UnsetType = UNSET
-    language: str | None | UnsetType = UNSET
-    prompt: str | None | UnsetType = UNSET
-
-
-class AudioInputIn(_In, kw_only=True):
-    """Settings of what is heard."""
-
-    format: FormatIn | UnsetType = UNSET
-    transcription: TranscriptionIn | None | UnsetType = UNSET
-    turn_detection: TurnDetectionIn | None | UnsetType = UNSET
-
-
-class VoiceIdIn(_In, kw_only=True):
-    """A voice by id."""
-
-    id: str
-
-
-class AudioOutputIn(_In, kw_only=True):
-    """Settings of what is spoken."""
-
-    format: FormatIn | UnsetType = UNSET
-    voice: str | VoiceIdIn | UnsetType = UNSET
-    speed: float | UnsetType = UNSET
-
-
-class AudioIn(_In, kw_only=True):
-    """Audio settings."""
-
-    input: AudioInputIn | UnsetType = UNSET
-    output: AudioOutputIn | UnsetType = UNSET
-
-
-class SessionIn(_In, kw_only=True):
-    """The settings of ``session.update``."""
-
-    type: str | UnsetType = UNSET
-    instructions: str | UnsetType = UNSET
-    output_modalities: list[Literal["audio", "text"]] | UnsetType = UNSET
-    audio: AudioIn | UnsetType = UNSET
-    max_output_tokens: int | Literal["inf"] | UnsetType = UNSET
-    tools: list[Any] | None | UnsetType = UNSET
-    antiphon: Any = UNSET
-
-
-class PartIn(_In, kw_only=True):
-    """A content part of an item."""
-
-    type: str
-    text: str | None = None
-    audio: bytes | None = None
-    transcript: str | None = None
-
-
-class ItemIn(_In, kw_only=True):
-    """An item to add."""
-
-    type: str
-    role: str | None = None
-    content: list[PartIn] = []
-    id: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
-
-
-class ResponseIn(_In, kw_only=True):
-    """The options of ``response.create``."""
-
-    conversation: str | None = None
-    input: list[Any] | None = None
-    instructions: str | None = None
-    output_modalities: list[Literal["audio", "text"]] | None = None
-    audio: AudioIn | None = None
-    max_output_tokens: int | Literal["inf"] | None = None
-    metadata: dict[str, str] | None = None
-    tools: list[Any] | None = None
-
-
-class _Message(_In, kw_only=True, tag_field="type"):
-    event_id: ShortText | None = None
-
-
-class SessionUpdate(_Message, kw_only=True, tag="session.update"):
-    """Change settings."""
-
-    session: SessionIn
-
-
-class Append(_Message, kw_only=True, tag="input_audio_buffer.append"):
-    """Audio; base64 on the wire."""
-
-    audio: bytes
-
-
-class Commit(_Message, kw_only=True, tag="input_audio_buffer.commit"):
-    """Make an item of the input buffer."""
-
-
-class Clear(_Message, kw_only=True, tag="input_audio_buffer.clear"):
-    """Forget the input buffer."""
-
-
-class ItemCreate(_Message, kw_only=True, tag="conversation.item.create"):
-    """Add an item."""
-
-    item: ItemIn
-    previous_item_id: str | None = None
-
-
-class ItemRetrieve(_Message, kw_only=True, tag="conversation.item.retrieve"):
-    """Ask for an item."""
-
-    item_id: str
-
-
-class ItemTruncate(_Message, kw_only=True, tag="conversation.item.truncate"):
-    """Say how much of an item was heard."""
-
-    item_id: str
-    content_index: int
-    audio_end_ms: int
-
-
-class ItemDelete(_Message, kw_only=True, tag="conversation.item.delete"):
-    """Remove an item."""
-
-    item_id: str
-
-
-class ResponseCreate(_Message, kw_only=True, tag="response.create"):
-    """Ask for an answer."""
-
-    response: ResponseIn | None = None
-
-
-class ResponseCancel(_Message, kw_only=True, tag="response.cancel"):
-    """Stop the answer."""
-
-    response_id: str | None = None
-
-
-class PlaybackReport(_Message, kw_only=True, tag="antiphon.playback.report"):
-    """How far a response was played."""
-
-    response_id: str
-    played_ms: Annotated[float, Meta(ge=0)]
-    buffered_ms: Annotated[float, Meta(ge=0)] = 0
-
-
-Message = (
-    SessionUpdate
-    | Append
-    | Commit
-    | Clear
-    | ItemCreate
-    | ItemRetrieve
-    | ItemTruncate
-    | ItemDelete
-    | ResponseCreate
-    | ResponseCancel
-    | PlaybackReport
-)
-
-
-class _Envelope(_In, kw_only=True):
+class _Envelope(msgspec.Struct, kw_only=True):
     type: Any = None
     event_id: Any = None
 
@@ -229,6 +65,8 @@ def decode(text: str | bytes) -> Message:
         raise _explain(text, error) from None
     except (msgspec.DecodeError, UnicodeError):
         raise Refused(ErrorInfo("invalid_json", "The message is not valid JSON.")) from None
+    except RecursionError:
+        raise Refused(ErrorInfo("invalid_json", "The message is nested too deeply.")) from None
 
 
 class Refused(Exception):
@@ -244,7 +82,7 @@ def _explain(text: str | bytes, error: msgspec.ValidationError) -> Refused:
     param = where.rstrip("`").lstrip(".") or None
     try:
         envelope = _envelopes.decode(text)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         envelope = _Envelope()
     event_id = envelope.event_id if isinstance(envelope.event_id, str) else None
     if param == "type" or (param is None and not isinstance(envelope.type, str)):
@@ -269,19 +107,21 @@ def _unknown_type(name: object, event_id: str | None) -> ErrorInfo:
     )
 
 
-def to_event(message: Message) -> events.ClientEvent:
+def to_event(message: Message, now: settings.Settings) -> events.ClientEvent:
     """Turn a parsed message, other than audio, into what the session understands.
+
+    ``now`` are the session's settings: they tell which format the audio of an item has.
 
     Raises:
         Refused: it asks for something that this server does not do.
     """
     try:
-        return _to_event(message)
+        return _to_event(message, now)
     except Refusal as refusal:
         raise Refused(refusal.info(message.event_id)) from None
 
 
-def _to_event(message: Message) -> events.ClientEvent:
+def _to_event(message: Message, now: settings.Settings) -> events.ClientEvent:
     event_id = message.event_id
     match message:
         case SessionUpdate(session=session):
@@ -293,7 +133,7 @@ def _to_event(message: Message) -> events.ClientEvent:
         case Clear():
             return events.ClearAudio(event_id)
         case ItemCreate(item=item, previous_item_id=previous):
-            return events.CreateItem(_new_item(item), previous, event_id)
+            return events.CreateItem(_new_item(item, now), previous, event_id)
         case ItemRetrieve(item_id=item_id):
             return events.RetrieveItem(item_id, event_id)
         case ItemTruncate(item_id=item_id, content_index=index, audio_end_ms=end):
@@ -414,6 +254,8 @@ _PARTS = {
     "audio": items.PartKind.OUTPUT_AUDIO,
 }
 
+_AUDIO = {items.PartKind.INPUT_AUDIO, items.PartKind.OUTPUT_AUDIO}
+
 _ALLOWED = {
     items.Role.SYSTEM: {items.PartKind.INPUT_TEXT},
     items.Role.USER: {items.PartKind.INPUT_TEXT, items.PartKind.INPUT_AUDIO},
@@ -421,7 +263,7 @@ _ALLOWED = {
 }
 
 
-def _new_item(item: ItemIn) -> items.NewItem:
+def _new_item(item: ItemIn, now: settings.Settings) -> items.NewItem:
     if item.type != "message":
         raise Refusal("invalid_value", "item.type must be 'message'.", "item.type")
     try:
@@ -433,7 +275,8 @@ def _new_item(item: ItemIn) -> items.NewItem:
     if not item.content:
         raise Refusal("invalid_value", "item.content must have at least one part.", "item.content")
     parts = tuple(_part(part, role, index) for index, part in enumerate(item.content))
-    audio = b"".join(part.audio or b"" for part in item.content)
+    form = now.output_format if role is items.Role.ASSISTANT else now.input_format
+    audio = b"".join(_audio(part, form, index) for index, part in enumerate(item.content))
     return items.NewItem(role=role, parts=parts, id=item.id, audio=audio)
 
 
@@ -461,6 +304,20 @@ def _part(part: PartIn, role: items.Role, index: int) -> items.Part:
             "missing_required_parameter", f"Missing required parameter: '{param}'.", param
         )
     return items.Part(kind, part.transcript)
+
+
+def _audio(part: PartIn, form: settings.AudioFormat, index: int) -> bytes:
+    """Return the audio of a part as the core wants it."""
+    if part.audio is None or _PARTS[part.type] not in _AUDIO:
+        return b""
+    if form is settings.AudioFormat.PCM and len(part.audio) % 2:
+        param = f"item.content[{index}].audio"
+        raise Refusal(
+            "invalid_value",
+            f"{param} must be whole 16-bit samples: it has an odd number of bytes.",
+            param,
+        )
+    return from_wire(part.audio, form)
 
 
 def _options(response: ResponseIn) -> events.ResponseOptions:

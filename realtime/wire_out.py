@@ -318,6 +318,7 @@ def _measured(effect: fx.TurnMeasured) -> Json:
         "talker_ms": effect.talker_ms,
         "code2wav_ms": effect.code2wav_ms,
         "total_ms": effect.total_ms,
+        "clause_to_audio_ms": effect.clause_to_audio_ms,
     }
 
 

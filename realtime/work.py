@@ -163,6 +163,7 @@ class Work:
             stream = self._pipeline.listen(request)
         except StageFailure as failure:
             self._tell(ev.ListeningFailed(listen_id, failure.error.message))
+            listening.stop()
             return
         feeder = asyncio.get_running_loop().create_task(
             self._feed(listening, stream), name=f"{self._name}-feed"
@@ -177,6 +178,8 @@ class Work:
                         if not listening.stopped:
                             self._tell(ev.ListeningFailed(listen_id, message))
         finally:
+            # Whoever waits for room here would wait for ever: nobody reads it now.
+            listening.stop()
             feeder.cancel()
             stream.cancel()
 

@@ -297,6 +297,8 @@ class TurnMeasured:
     talker_ms: float
     code2wav_ms: float
     total_ms: float
+    clause_to_audio_ms: float | None
+    """From the first clause known to its first audio made, also where that was ahead of time."""
 
 
 # Work for the stages.

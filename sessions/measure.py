@@ -46,5 +46,10 @@ def measure_turn(
         first_clause_ms=parts[3],
         talker_ms=parts[4],
         code2wav_ms=parts[5],
+        clause_to_audio_ms=_between_ms(timed.first_clause_at, timed.code2wav_at),
         total_ms=round(max(0.0, written_at - clock.speech_end_at) * 1000, 1),
     )
+
+
+def _between_ms(begin: float | None, end: float | None) -> float | None:
+    return None if begin is None or end is None else round((end - begin) * 1000, 1)

@@ -63,8 +63,8 @@ def test_the_wheel_holds_exactly_the_files_of_the_repository(tmp_path: Path) -> 
     tracked = tracked_files()
     if not tracked:
         pytest.skip("not a git repository: there is nothing to compare the wheel with")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path]
-    built = subprocess.run([*command, ROOT], capture_output=True, text=True)
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir"]
+    built = subprocess.run([*command, str(tmp_path), str(ROOT)], capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
 
     (wheel,) = tmp_path.glob("antiphon-*.whl")

@@ -90,7 +90,14 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
 
 def _add_address(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
-    parser.add_argument("--port", type=int, default=8000, help="default: %(default)s")
+    parser.add_argument("--port", type=_port, default=8000, help="default: %(default)s")
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65_535:
+        raise argparse.ArgumentTypeError("must be from 0 to 65535")
+    return port
 
 
 def _deployment(args: argparse.Namespace) -> Deployment:

@@ -72,10 +72,8 @@ class _Conductor:
         """Put every chunk into ``out``, last the ``End`` or the exception in its place."""
         try:
             end: End | Exception = await self._join()
-        except ExceptionGroup as group:
-            end = _first(group)
         except Exception as error:
-            end = error
+            end = _first(error)
         finally:
             for stream in self._opened:
                 stream.cancel()
@@ -168,6 +166,7 @@ def _broken(stage: str) -> StageFailure:
     return StageFailure(StageError("stage_stopped", f"the {stage} stage stopped", 1000))
 
 
-def _first(group: ExceptionGroup[Exception]) -> Exception:
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, ExceptionGroup) else first
+def _first(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -240,7 +240,8 @@ class VllmStage:
                         silent = 0
         except EngineDied:
             # The keeper is about to find out by itself.
-            self._enter("restarting")
+            if self._engine is engine:
+                self._enter("restarting")
             raise self._unavailable() from None
         finally:
             self._usage = _sum(self._usage, usage)

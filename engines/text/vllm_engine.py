@@ -16,7 +16,7 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -142,7 +142,7 @@ def _cpu_settings(config: VllmConfig) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _environment(settings: Mapping[str, str]) -> Iterator[None]:
+def _environment(settings: Mapping[str, str]) -> Generator[None, None, None]:
     """Set environment variables for a while; the engine's process inherits them.
 
     All others are put back too, since vLLM sets some for the process it is about to
@@ -159,7 +159,7 @@ def _environment(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
+def _quietly() -> Generator[None, None, None]:
     # Importing vLLM warns of its own deprecations and missing accelerators.
     logging.getLogger("vllm").setLevel(logging.ERROR)
     with warnings.catch_warnings():
@@ -199,7 +199,7 @@ class _VllmEngine:
         from vllm.sampling_params import RequestOutputKind
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        self._engine = engine
+        self._engine: Any = engine
         self._config = config
         self._new_params: Any = SamplingParams
         self._delta: Any = RequestOutputKind.DELTA

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -67,8 +69,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(setup_env, "PYTHON", venv / "bin" / "python")
     monkeypatch.setattr(setup_env, "LOG", venv / "setup.log")
     monkeypatch.setattr(setup_env, "MADE_FOR", venv / "made-for.txt")
-    monkeypatch.setattr(setup_env.platform, "system", lambda: "Linux")
-    monkeypatch.setattr(setup_env.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     for name in (setup_env.ACCELERATOR, setup_env.TORCH_INDEX):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
@@ -77,7 +79,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def commands(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
     ran = Commands(repository / ".venv")
-    monkeypatch.setattr(setup_env.subprocess, "run", ran)
+    monkeypatch.setattr(subprocess, "run", ran)
     return ran
 
 

@@ -245,7 +245,7 @@ export class Assistant {
   #event(event) {
     if (event.type === "response.output_audio.delta") this.#audio(event);
     else this.conversation.handle(event);
-    ON_EVENT[event.type]?.(this, event);
+    ON_EVENT.get(event.type)?.(this, event);
     this.onChange();
   }
 
@@ -449,7 +449,7 @@ export class Assistant {
   }
 }
 
-const ON_EVENT = {
+const ON_EVENT = new Map(Object.entries({
   "session.created": (assistant, event) => assistant.greet(event.session),
   "session.updated": (assistant, event) => {
     assistant.session = { ...assistant.session, ...event.session };
@@ -461,7 +461,7 @@ const ON_EVENT = {
   "antiphon.output_audio_buffer.ducked": (assistant) => assistant.player.duck(true),
   "antiphon.output_audio_buffer.resumed": (assistant) => assistant.player.duck(false),
   error: (assistant, event) => assistant.serverError(event),
-};
+}));
 
 function voiceName(session) {
   const voice = session.audio?.output?.voice;

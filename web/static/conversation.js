@@ -109,7 +109,7 @@ export class Conversation {
 
   /** Applies one server event; types it does not know change nothing. */
   handle(event) {
-    const name = HANDLERS[event.type];
+    const name = HANDLERS.get(event.type);
     if (name) this[name](event);
   }
 
@@ -434,7 +434,7 @@ function positive(value) {
   return Number.isFinite(value) && value > 0 ? value : 0;
 }
 
-const HANDLERS = {
+const HANDLERS = new Map(Object.entries({
   "input_audio_buffer.speech_started": "onSpeechStarted",
   "input_audio_buffer.speech_stopped": "onSpeechStopped",
   "input_audio_buffer.committed": "onCommitted",
@@ -451,4 +451,4 @@ const HANDLERS = {
   "response.done": "onResponseDone",
   "antiphon.word": "onWord",
   "antiphon.metrics": "onMetrics",
-};
+}));

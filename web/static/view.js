@@ -1,6 +1,4 @@
 /** The conversation log in the document: one element for each side of a turn, updated in place. */
-import { STAGES } from "./conversation.js";
-
 /** Pixels from the end within which the log follows what is added. */
 const FOLLOW_PX = 80;
 
@@ -241,6 +239,3 @@ function legendRow(className, label, ms) {
   row.append(make("i"), make("span", "", label), make("span", "", `${ms} ms`));
   return row;
 }
-
-/** How many colours the bar needs: the server's stages and the rest. */
-export const PART_COUNT = STAGES.length + 1;

@@ -48,9 +48,10 @@ class Played(Generic[RequestT, InT, OutT]):
     work: Callable[[RequestT, Inbox[InT]], AsyncGenerator[OutT | End, None]]
     running: bool = False
     load_fails: bool = False
-    opened: int = 0
-    live: set[TaskStream[InT, OutT]] = field(default_factory=set)
-    requests: list[RequestT] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.live: set[TaskStream[InT, OutT]] = set()
+        self.requests: list[RequestT] = []
 
     async def start(self) -> None:
         if self.load_fails:
@@ -103,6 +104,11 @@ class Play:
     clauses: list[str] = field(default_factory=list[str])
     """What the talker was given."""
 
+    asked: list[GenerateRequest | TalkRequest] = field(
+        default_factory=list[GenerateRequest | TalkRequest]
+    )
+    """What the model and the talker were asked for."""
+
     written: int = 0
 
     def stages(self) -> CascadeStages:
@@ -127,6 +133,7 @@ class Play:
     async def _write(
         self, request: GenerateRequest, inbox: Inbox[None]
     ) -> AsyncGenerator[TextDelta | End, None]:
+        self.asked.append(request)
         for n, word in enumerate(self.words):
             if n in self.hold_text:
                 await self.hold_text[n].wait()
@@ -138,6 +145,7 @@ class Play:
     async def _talk(
         self, request: TalkRequest, inbox: Inbox[Clause]
     ) -> AsyncGenerator[Latents | End, None]:
+        self.asked.append(request)
         async for clause in inbox:
             self._trip("talker")
             self.clauses.append(clause.text)

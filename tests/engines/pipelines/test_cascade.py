@@ -158,24 +158,19 @@ def test_what_fits_is_spoken_when_the_token_limit_is_reached() -> None:
 
 
 def test_the_request_reaches_the_stages() -> None:
-    stages = Play().stages()
+    play = Play()
 
-    async def scenario() -> None:
-        pipeline = CascadePipeline.from_stages(stages, model="played")
-        await pipeline.start()
+    async def scenario(pipeline: CascadePipeline) -> None:
         request = ReplyRequest(
             request_id="r9", messages=MESSAGES, voice="second", speed=1.5, max_tokens=7
         )
         await read(pipeline.reply(request))
-        await pipeline.close()
 
-    asyncio.run(scenario())
-    assert isinstance(stages.ar, Played)
-    assert isinstance(stages.talker, Played)
-    asked: list[GenerateRequest] = stages.ar.requests
-    assert asked == [GenerateRequest(request_id="r9", messages=MESSAGES, max_tokens=7)]
-    talk: list[TalkRequest] = stages.talker.requests
-    assert talk == [TalkRequest(request_id="r9", voice="second", speed=1.5)]
+    run(play, scenario)
+    assert play.asked == [
+        GenerateRequest(request_id="r9", messages=MESSAGES, max_tokens=7),
+        TalkRequest(request_id="r9", voice="second", speed=1.5),
+    ]
 
 
 @pytest.mark.parametrize("after", [TextDelta, SpokenWords, Timings, PcmChunk])
