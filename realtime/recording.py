@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from functools import reduce
-from operator import or_
 from pathlib import Path
 from typing import IO, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -181,7 +179,14 @@ def _patch(kind: type[Any], said: dict[str, Any]) -> Any:
 
 def _member(declared: Any, value: object) -> object:
     kinds: list[Any] = [kind for kind in get_args(declared) if get_origin(kind) is not Literal]
-    nested = next(filter(is_dataclass, kinds), None)
+    nested: Any = next(filter(is_dataclass, kinds), None)
     if nested is None:
-        return msgspec.convert(value, reduce(or_, kinds))
+        return _convert(value, kinds)
     return None if value is None else _patch(nested, msgspec.convert(value, dict[str, Any]))
+
+
+def _convert(value: object, kinds: list[Any]) -> object:
+    allowed = kinds[0]
+    for kind in kinds[1:]:
+        allowed = allowed | kind
+    return msgspec.convert(value, allowed)

@@ -23,7 +23,7 @@ from .events import (
 from .items import PartKind, Role
 from .measure import TurnClock, measure_turn
 from .response import Plan, Response
-from .settings import MAX_OUTPUT_TOKENS, Modality
+from .settings import Modality, check_text, check_tokens, check_voice
 from .state import Deadline, DeadlineReason, SessionState
 
 ReplyEvent: TypeAlias = ReplyText | ReplyWords | ReplyAudio | ReplyTimed | ReplyEnded
@@ -41,13 +41,21 @@ class Draft:
         """What it was made from; it is worth nothing once that has changed."""
 
         self.held: list[ReplyEvent] = []
-        self.held_bytes = 0
+        self._held_bytes = 0
+        self._failed = False
+
+    @property
+    def useless(self) -> bool:
+        """Whether it is better made again: it failed, or is more than may be held."""
+        return self._failed or self._held_bytes > HELD_MS * BYTES_PER_MS
 
     def hold(self, event: ReplyEvent) -> None:
         """Keep what a stage made until the answer is given."""
         self.held.append(event)
         if isinstance(event, ReplyAudio):
-            self.held_bytes += len(event.pcm)
+            self._held_bytes += len(event.pcm)
+        elif isinstance(event, ReplyEnded):
+            self._failed = event.outcome is ReplyOutcome.FAILED
 
 
 class Answers:
@@ -62,11 +70,10 @@ class Answers:
         """Whether something in the conversation has yet to be recognized."""
 
         self._active: Response | None = None
-        self._latest: Response | None = None
-        """The one that a client may still be playing."""
-
         self._draft: Draft | None = None
         self._queued: TurnClock | None = None
+        self._unheard: tuple[str | None, ErrorInfo] | None = None
+        """The newest item that could not be recognized, and why."""
 
     # What a client asks.
 
@@ -139,8 +146,10 @@ class Answers:
     def answer_turn(self, clock: TurnClock, now: float) -> None:
         """Answer a turn that has ended and is now in the conversation."""
         if self._active is not None:
-            # The client asked not to be interrupted: the turn is answered next.
-            self._queued = clock
+            # The client asked not to be interrupted. What still waits for its context
+            # will see the turn in it; else the turn is answered next.
+            if self._active.generating:
+                self._queued = clock
         elif self._draft is not None:
             self._adopt(clock, now)
         else:
@@ -151,17 +160,22 @@ class Answers:
     def interrupt(self, now: float) -> None:
         """Stop what is being said or still played, because the person speaks."""
         self._queued = None
-        if self._active is not None:
-            self._state.counters.interruptions += 1
-            self._stop_active("turn_detected", now)
-        elif self._latest is not None and self._delivery.cut_unheard(self._latest, now):
-            self._state.counters.interruptions += 1
+        played = self._delivery.cut_played(now)
+        for response in played:
             # It is generated to its end, but audio of it may still wait to be written.
-            self._state.emit(AbortReply(self._latest.id, self._latest.epoch))
+            self._state.emit(AbortReply(response.id, response.epoch))
+        if self._active is not None:
+            self._stop_active("turn_detected", now)
+        elif played:
             self._state.epoch += 1
+        else:
+            return
+        self._state.counters.interruptions += 1
 
     def recognized(self, error: ErrorInfo | None, now: float) -> None:
         """Go on with a response that waited for what was said."""
+        if error is not None:
+            self._unheard = (self._state.conversation.last_id, error)
         active = self._active
         if active is None or active.generating:
             return
@@ -181,7 +195,7 @@ class Answers:
         if draft is not None and event.response_id == draft.response.id:
             draft.hold(event)
             draft.response.progress_at = now
-            if draft.held_bytes > HELD_MS * BYTES_PER_MS:
+            if draft.useless:
                 self.drop_draft()
             return
         active = self._active
@@ -227,6 +241,7 @@ class Answers:
                 "response_timeout", "The model did not answer in time.", type="server_error"
             )
             self._end(ResponseStatus.FAILED, error=error)
+            self._delivery.cut(active, now)
             self._answer_queued(now)
 
     def close(self, now: float) -> None:
@@ -240,19 +255,12 @@ class Answers:
 
     def _plan(self, options: ResponseOptions) -> Plan:
         settings, can = self._state.settings, self._state.can
-        if options.voice is not None and options.voice not in can.voices:
-            param = "response.audio.output.voice"
-            allowed = ", ".join(can.voices)
-            raise Refusal("invalid_value", f"{param} must be one of: {allowed}.", param)
+        if options.voice is not None:
+            check_voice(options.voice, can, "response.audio.output.voice")
         tokens = options.max_output_tokens
-        if tokens is not None and not 1 <= tokens <= MAX_OUTPUT_TOKENS:
-            param = "response.max_output_tokens"
-            raise Refusal(
-                "invalid_value",
-                f"{param} must be from 1 to {MAX_OUTPUT_TOKENS}, or 'inf'.",
-                param,
-            )
+        check_tokens(tokens, "response.max_output_tokens")
         own = options.instructions
+        check_text(own or "", can, "response.instructions")
         return Plan(
             modality=options.modality or settings.modality,
             voice=options.voice or settings.voice,
@@ -284,16 +292,20 @@ class Answers:
 
     def _announce(self, response: Response) -> None:
         self._state.counters.responses += 1
-        self._active = self._latest = response
+        self._active = response
         self._delivery.follow(response)
         response.announce()
 
     def _start_or_end(self, response: Response, now: float) -> None:
-        if self._nothing_said(response):
-            self._end(ResponseStatus.COMPLETED)
-            self._answer_queued(now)
-        else:
+        if not self._nothing_said(response):
             self._start(response, None, now)
+            return
+        unheard, error = self._unheard or (None, None)
+        if error is not None and unheard == self._state.conversation.last_id:
+            self._end(ResponseStatus.FAILED, error=error)
+        else:
+            self._end(ResponseStatus.COMPLETED)
+        self._answer_queued(now)
 
     def _nothing_said(self, response: Response) -> bool:
         """Whether the newest item is audio in which no words were found."""
@@ -328,6 +340,7 @@ class Answers:
         match event:
             case ReplyText(text=text):
                 response.add_text(text)
+                self._delivery.remember(response)
             case ReplyWords(words=words):
                 response.add_words(words)
                 self._delivery.remember(response)
@@ -364,7 +377,7 @@ class Answers:
         self._state.emit(AbortReply(active.id, active.epoch))
         self._state.epoch += 1
         self._end(ResponseStatus.CANCELLED, reason=reason)
-        self._delivery.cut_unheard(active, now)
+        self._delivery.cut(active, now)
 
     def _end(
         self,

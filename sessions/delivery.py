@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from .conversation import BYTES_PER_MS
 from .effects import ItemTruncated
 from .errors import Refusal
 from .events import ReportPlayback, TruncateItem
+from .items import Item
 from .response import Response, Spoken
 from .state import SessionState
 
@@ -57,15 +59,17 @@ class Delivery:
         if (response := self._recent.get(event.response_id)) is not None:
             response.spoken.ledger.report(event.played_ms)
 
-    def cut_unheard(self, response: Response, now: float) -> bool:
-        """Cut a response that is being stopped to what was heard; whether that was less."""
-        ledger = response.spoken.ledger
-        if response.item_id is None or not response.audible or ledger.stopped:
-            return False
-        if response.whole and not ledger.playing(now):
-            return False
-        self._cut(response.item_id, response.spoken, ledger.stop(now))
-        return True
+    def cut(self, response: Response, now: float) -> None:
+        """Cut a response that is being stopped to what was heard of it."""
+        if response.item_id is not None and response.audible:
+            self._cut(response.item_id, response.spoken, response.spoken.ledger.stop(now))
+
+    def cut_played(self, now: float) -> list[Response]:
+        """Cut the responses that are made but still being played; return them."""
+        played = [r for r in self._recent.values() if r.done and r.spoken.ledger.playing(now)]
+        for response in played:
+            self.cut(response, now)
+        return played
 
     def truncate(self, event: TruncateItem) -> None:
         """Keep of a spoken item what the client says was heard.
@@ -74,7 +78,7 @@ class Delivery:
             Refusal: it is no spoken item, or shorter than it is said to have been heard.
         """
         spoken = self._truncatable(event)
-        length_ms = spoken.ledger.sent_ms
+        length_ms = spoken.length_ms
         if not 0 <= event.audio_end_ms <= length_ms + TRUNCATE_TOLERANCE_MS:
             raise Refusal(
                 "invalid_value",
@@ -82,6 +86,7 @@ class Delivery:
                 f"{event.audio_end_ms}ms",
                 "audio_end_ms",
             )
+        spoken.told_ms = min(event.audio_end_ms, length_ms)
         self._cut(event.item_id, spoken, event.audio_end_ms)
         self._state.conversation.cut_audio(event.item_id, event.audio_end_ms)
         self._state.emit(ItemTruncated(event.item_id, event.content_index, event.audio_end_ms))
@@ -106,10 +111,18 @@ class Delivery:
             )
         if event.content_index != 0:
             raise Refusal("invalid_value", "content_index must be 0.", "content_index")
-        return self._spoken.get(item.id) or Spoken()
+        return self._spoken.get(item.id) or self._restored(item)
+
+    def _restored(self, item: Item) -> Spoken:
+        """Return what is known of speech that a client made, or of long ago."""
+        spoken = Spoken()
+        spoken.text = item.text
+        spoken.ledger.generate(len(self._state.conversation.audio(item.id)) / BYTES_PER_MS)
+        spoken.ledger.send(spoken.ledger.generated_ms, 0.0)
+        return spoken
 
     def _cut(self, item_id: str, spoken: Spoken, heard_ms: float) -> None:
-        spoken.cut_ms = heard_ms
+        spoken.cut_ms = min(heard_ms, spoken.length_ms)
         item = self._state.conversation.get(item_id)
         if item is not None:
             self._state.conversation.replace(item.with_text(spoken.heard))

@@ -17,7 +17,6 @@ from .effects import (
     SpeechStarted,
     SpeechStopped,
     StartListening,
-    StartRecognition,
     StopListening,
     TranscriptionDone,
     TranscriptionFailed,
@@ -27,6 +26,7 @@ from .events import AppendAudio, RecognitionEnded, SpeechScored
 from .input_buffer import InputBuffer
 from .items import Item, Part, PartKind, Role
 from .measure import TurnClock
+from .recognition import Ahead, Pending, Recognitions
 from .settings import TurnDetection
 from .state import Deadline, DeadlineReason, SessionState, soonest
 from .turns import PauseLasted, SpeechBegan, SpeechResumed, TurnChange, TurnDetector, TurnEnded
@@ -52,24 +52,6 @@ class OpenTurn:
     start_ms: int
 
 
-@dataclass(slots=True)
-class Ahead:
-    """A recognition begun in a pause, before it is known that the turn is over."""
-
-    recognition_id: int
-    text: str | None = None
-    recognized_at: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A committed item that is being recognized."""
-
-    item_id: str
-    audio_ms: int
-    since: float
-
-
 class Hearing:
     """Owns everything between audio appended and a user item that has a transcript."""
 
@@ -81,10 +63,9 @@ class Hearing:
         self._listening_failures = 0
         self._turn: OpenTurn | None = None
         self._ahead: Ahead | None = None
-        self._pending: dict[int, Pending] = {}
-        self._recognitions = 0
+        self._recognitions = Recognitions(state)
         self._heard_at = 0.0
-        """When audio last came."""
+        """When audio last came or was judged."""
 
     def join(self, answers: Answers) -> None:
         """Name who answers; called once, before any event."""
@@ -92,7 +73,20 @@ class Hearing:
 
     def waiting(self) -> bool:
         """Whether some item of the conversation has yet to be recognized."""
-        return bool(self._pending)
+        return self._recognitions.waiting
+
+    def check_free(self, item_id: str | None) -> None:
+        """Make sure that an id is not promised to what is being said.
+
+        Raises:
+            Refusal: it is.
+        """
+        if self._turn is not None and self._turn.item_id == item_id:
+            raise Refusal(
+                "item_create_duplicate_item_id",
+                f"Error adding item: the id '{item_id}' belongs to an open turn.",
+                "item.id",
+            )
 
     # What a client asks.
 
@@ -149,27 +143,39 @@ class Hearing:
     def understand(self, item_id: str, pcm: bytes, now: float) -> None:
         """Find out what the audio of an item says that a client made."""
         pending = Pending(item_id, len(pcm) // BYTES_PER_MS, now)
-        self._pending[self._recognize(pcm)] = pending
+        self._recognitions.expect(self._recognitions.start(pcm), pending)
+
+    def forget(self, item_id: str, now: float) -> None:
+        """Stop finding out what a deleted item says; an answer that waits for it goes on."""
+        if self._recognitions.forget(item_id):
+            self._answers.recognized(None, now)
 
     # What stages report.
 
     def scored(self, event: SpeechScored, now: float) -> None:
         """Judge the next frames."""
+        detector = self._detector
+        if detector is None or event.listen_id != self._listen_id:
+            self._state.counters.stale_dropped += 1
+            return
+        self._heard_at = now
         for probability in event.probabilities:
-            if self._detector is None or event.listen_id != self._listen_id:
-                return
-            change = self._detector.judge(probability, event.frame_ms)
+            change = detector.judge(probability, event.frame_ms)
             if change is not None:
                 self._turn_changed(change, now)
+        if self._turn is None:
+            kept_ms = min(QUIET_KEPT_MS, self._state.can.max_input_ms // 2)
+            self._buffer.drop_before(detector.position_ms - kept_ms)
 
-    def listening_failed(self, listen_id: int, message: str) -> None:
+    def listening_failed(self, listen_id: int, message: str, now: float) -> None:
         """Open voice activity again, a few times; then go on without it."""
         if listen_id != self._listen_id or self._detector is None:
             return
         self._listening_failures += 1
         settings = self._detector.settings
-        self._drop_ahead()
-        self._turn = None
+        if self._turn is not None:
+            # Nobody would tell when it ends; what was said of it shall not be lost.
+            self._end_turn_here(now)
         self._detector = None
         if self._listening_failures <= LISTENING_RETRIES:
             self._start_listening(settings)
@@ -180,10 +186,14 @@ class Hearing:
     def recognized(self, event: RecognitionEnded, now: float) -> None:
         """Take in what was said, in a pause or in a committed item."""
         ahead = self._ahead
-        if ahead is not None and event.recognition_id == ahead.recognition_id:
+        if ahead is not None and ahead.awaits(event.recognition_id):
             self._recognized_ahead(ahead, event, now)
-        elif (pending := self._pending.pop(event.recognition_id, None)) is not None:
-            self._recognized_item(pending, event, now)
+        elif (pending := self._recognitions.take(event.recognition_id)) is not None:
+            if event.text is not None:
+                self._understood(pending, event.text.strip())
+                self._answers.recognized(None, now)
+            else:
+                self._not_understood(pending, event.error_code, event.error_message, now)
         else:
             self._state.counters.stale_dropped += 1
 
@@ -192,28 +202,22 @@ class Hearing:
     @property
     def deadline(self) -> Deadline | None:
         """When audio is missed in an open turn, or a recognition counts as stuck."""
-        return soonest(self._stall_deadline(), self._recognition_deadline())
+        return soonest(self._stall_deadline(), self._recognitions.deadline)
 
     def handle_deadline(self, now: float) -> None:
         """End a turn whose audio stopped; give up on stuck recognitions."""
         stall = self._stall_deadline()
         if stall is not None and now >= stall.at:
-            self._end_stalled_turn(now)
-        for recognition_id, pending in list(self._pending.items()):
-            if now >= pending.since + self._state.can.stage_timeout_s:
-                self._state.emit(CancelRecognition(recognition_id))
-                message = "What was said could not be recognized in time."
-                self.recognized(
-                    RecognitionEnded(recognition_id, None, "recognition_timeout", message), now
-                )
+            self._end_turn_here(now)
+        while (pending := self._recognitions.give_up(now)) is not None:
+            message = "What was said could not be recognized in time."
+            self._not_understood(pending, "recognition_timeout", message, now)
 
     def close(self) -> None:
         """Stop everything: the client is gone, or its time is up."""
         self._drop_ahead()
         self._turn = None
-        for recognition_id in self._pending:
-            self._state.emit(CancelRecognition(recognition_id))
-        self._pending.clear()
+        self._recognitions.close()
         self._stop_listening()
         self._buffer.clear()
 
@@ -240,8 +244,7 @@ class Hearing:
 
     def _end_turn(self, speech_end_ms: int, end_ms: int, now: float) -> None:
         turn, self._turn = self._turn, None
-        if turn is None:
-            return
+        assert turn is not None
         clock = TurnClock(self._buffer.arrival(speech_end_ms) or now, now)
         pcm = self._buffer.read(turn.start_ms, end_ms)
         self._buffer.drop_before(end_ms)
@@ -271,19 +274,13 @@ class Hearing:
         patience_ms = self._detector.settings.silence_duration_ms + STALL_MS
         return Deadline(self._heard_at + patience_ms / 1000, DeadlineReason.INPUT_STALLED)
 
-    def _end_stalled_turn(self, now: float) -> None:
+    def _end_turn_here(self, now: float) -> None:
+        """End the open turn where the audio ends, judged or not."""
         assert self._detector is not None
         end_ms = self._buffer.end_ms
         speech_end_ms = self._detector.speech_end_ms
         self._detector.restart(end_ms)
         self._end_turn(speech_end_ms, end_ms, now)
-
-    def _recognition_deadline(self) -> Deadline | None:
-        since = min((pending.since for pending in self._pending.values()), default=None)
-        if since is None:
-            return None
-        at = since + self._state.can.stage_timeout_s
-        return Deadline(at, DeadlineReason.RECOGNITION_STALLED)
 
     def _start_listening(self, settings: TurnDetection) -> None:
         self._listen_id += 1
@@ -301,11 +298,9 @@ class Hearing:
 
     def _make_room(self, coming_ms: float, now: float) -> None:
         limit_ms = self._state.can.max_input_ms
-        if self._turn is not None and self._buffer.length_ms + coming_ms > limit_ms:
+        if self._turn is not None and coming_ms <= limit_ms < self._buffer.length_ms + coming_ms:
             # A turn can't be longer than what is kept of it: it ends here.
-            self._end_stalled_turn(now)
-        if self._detector is not None and self._turn is None:
-            self._buffer.drop_before(self._buffer.end_ms - QUIET_KEPT_MS)
+            self._end_turn_here(now)
         if self._buffer.length_ms + coming_ms > limit_ms:
             raise Refusal(
                 "input_audio_buffer_full",
@@ -331,32 +326,19 @@ class Hearing:
         pending = Pending(item_id, len(pcm) // BYTES_PER_MS, now)
         ahead, self._ahead = self._ahead, None
         if ahead is None:
-            self._pending[self._recognize(pcm)] = pending
+            self._recognitions.expect(self._recognitions.start(pcm), pending)
         elif ahead.text is None:
-            self._pending[ahead.recognition_id] = pending
+            self._recognitions.expect(ahead.recognition_id, pending)
         else:
             self._understood(pending, ahead.text)
 
     # Recognition.
 
-    def _recognize(self, pcm: bytes) -> int:
-        self._recognitions += 1
-        wanted = self._state.settings.transcription
-        self._state.emit(
-            StartRecognition(
-                self._recognitions,
-                pcm,
-                wanted.language if wanted else None,
-                wanted.prompt if wanted else None,
-            )
-        )
-        return self._recognitions
-
     def _recognize_ahead(self, heard_ms: int) -> None:
         settings = self._state.settings.turn_detection
-        if self._turn is None or settings is None or not settings.create_response:
-            return
-        self._ahead = Ahead(self._recognize(self._buffer.read(self._turn.start_ms, heard_ms)))
+        if self._turn is not None and settings is not None and settings.create_response:
+            pcm = self._buffer.read(self._turn.start_ms, heard_ms)
+            self._ahead = Ahead(self._recognitions.start(pcm))
 
     def _drop_ahead(self) -> None:
         ahead, self._ahead = self._ahead, None
@@ -373,24 +355,24 @@ class Hearing:
         ahead.recognized_at = now
         self._answers.prepare(ahead.text, now)
 
-    def _recognized_item(self, pending: Pending, event: RecognitionEnded, now: float) -> None:
-        if event.text is not None:
-            self._understood(pending, event.text.strip())
-            self._answers.recognized(None, now)
+    def _understood(self, pending: Pending, text: str) -> None:
+        item = self._state.conversation.get(pending.item_id)
+        if item is None:
             return
+        self._state.conversation.replace(item.with_text(text))
+        if self._state.settings.transcription is not None:
+            self._state.emit(TranscriptionDone(item.id, text, pending.audio_ms))
+
+    def _not_understood(
+        self, pending: Pending, code: str | None, message: str | None, now: float
+    ) -> None:
         error = ErrorInfo(
-            event.error_code or "recognition_failed",
-            event.error_message or "What was said could not be recognized.",
+            code or "recognition_failed",
+            message or "What was said could not be recognized.",
             type="server_error",
         )
-        if self._state.settings.transcription is not None:
+        known = self._state.conversation.get(pending.item_id) is not None
+        if known and self._state.settings.transcription is not None:
             self._state.emit(TranscriptionFailed(pending.item_id, error))
         newest = self._state.conversation.last_id == pending.item_id
         self._answers.recognized(error if newest else None, now)
-
-    def _understood(self, pending: Pending, text: str) -> None:
-        item = self._state.conversation.get(pending.item_id)
-        if item is not None:
-            self._state.conversation.replace(item.with_text(text))
-        if self._state.settings.transcription is not None:
-            self._state.emit(TranscriptionDone(pending.item_id, text, pending.audio_ms))

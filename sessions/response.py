@@ -49,6 +49,14 @@ class Spoken:
         self.cut_ms: float | None = None
         """Where it was cut; only what was heard by then counts for the model."""
 
+        self.told_ms: float | None = None
+        """Where the client said that it cut: what is behind it never comes back."""
+
+    @property
+    def length_ms(self) -> float:
+        """How much of it the client may have heard at most."""
+        return self.ledger.sent_ms if self.told_ms is None else self.told_ms
+
     @property
     def heard(self) -> str:
         """What the model is shown: all of it, or the words that were over at the cut."""
@@ -93,8 +101,7 @@ class Response:
         """When it passed the stages."""
 
         self.done = False
-        self.whole = False
-        """Whether it was generated to its end."""
+        """Whether its terminal event was told."""
 
         self._state = state
         self._item: Item | None = None
@@ -133,7 +140,8 @@ class Response:
         """Pass on sound."""
         at = self._part()
         self.spoken.ledger.generate(len(pcm) / BYTES_PER_MS)
-        self._state.conversation.keep_audio(at.item_id, pcm)
+        if self.spoken.told_ms is None:
+            self._state.conversation.keep_audio(at.item_id, pcm)
         self._state.emit(AudioDelta(at, self.epoch, pcm))
 
     def finish(
@@ -145,10 +153,7 @@ class Response:
         usage: TokenUsage | None = None,
     ) -> None:
         """Tell the rest: everything open is done, then the response itself."""
-        if self.done:
-            return
         self.done = True
-        self.whole = status in (ResponseStatus.COMPLETED, ResponseStatus.INCOMPLETE)
         output = () if self._item is None else (self._close(status),)
         view = self._view(status)
         self._state.emit(

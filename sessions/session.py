@@ -146,7 +146,7 @@ class Session:
             case SpeechScored():
                 self._hearing.scored(event, now)
             case ListeningFailed(listen_id=listen_id, message=message):
-                self._hearing.listening_failed(listen_id, message)
+                self._hearing.listening_failed(listen_id, message, now)
             case RecognitionEnded():
                 self._hearing.recognized(event, now)
             case ReplyText() | ReplyWords() | ReplyAudio() | ReplyTimed() | ReplyEnded():
@@ -199,6 +199,7 @@ class Session:
                 self._delivery.forget(item_id)
                 self._state.conversation.remove(item_id)
                 self._state.emit(ItemDeleted(item_id))
+                self._hearing.forget(item_id, now)
 
     def _item(self, item_id: str, verb: str, doing: str) -> Item:
         item = self._state.conversation.get(item_id)
@@ -219,6 +220,7 @@ class Session:
                 f"An item may have at most {limit} characters.",
                 "item.content",
             )
+        self._hearing.check_free(new.id)
         item = Item(id=new.id or self._state.ids.next("item"), role=new.role, parts=new.parts)
         conversation = self._state.conversation
         conversation.add(item, event.previous_item_id)

@@ -167,19 +167,22 @@ def merge(now: Settings, patch: SettingsPatch, can: Capabilities) -> Settings:
     Raises:
         Refusal: a value is not allowed; its ``param`` names it.
     """
-    merged = Settings(
-        instructions=_text(_keep(patch.instructions, now.instructions), can),
+    at = "session.audio.output"
+    tokens = _keep(patch.max_output_tokens, now.max_output_tokens)
+    return Settings(
+        instructions=check_text(
+            _keep(patch.instructions, now.instructions), can, "session.instructions"
+        ),
         modality=_keep(patch.modality, now.modality),
         input_format=_keep(patch.input_format, now.input_format),
         output_format=_keep(patch.output_format, now.output_format),
-        voice=_voice(_keep(patch.voice, now.voice), can),
-        speed=_within(_keep(patch.speed, now.speed), 0.25, 1.5, "session.audio.output.speed"),
+        voice=check_voice(_keep(patch.voice, now.voice), can, f"{at}.voice"),
+        speed=_within(_keep(patch.speed, now.speed), 0.25, 1.5, f"{at}.speed"),
         turn_detection=_merge_turns(now.turn_detection, patch.turn_detection),
         transcription=_merge_transcription(now.transcription, patch.transcription),
-        max_output_tokens=_tokens(_keep(patch.max_output_tokens, now.max_output_tokens)),
+        max_output_tokens=check_tokens(tokens, "session.max_output_tokens"),
         extensions=_keep(patch.extensions, now.extensions),
     )
-    return merged
 
 
 def _keep(new: Maybe[T], old: T) -> T:
@@ -236,18 +239,26 @@ def _within(value: N, low: float, high: float, param: str) -> N:
     return value
 
 
-def _tokens(value: int | None) -> int | None:
+def check_tokens(value: int | None, param: str) -> int | None:
+    """Return a bound on output tokens that is allowed; ``None`` is "inf".
+
+    Raises:
+        Refusal: it is not; the error names ``param``.
+    """
     if value is not None and not 1 <= value <= MAX_OUTPUT_TOKENS:
-        param = "session.max_output_tokens"
         raise Refusal(
             "invalid_value", f"{param} must be from 1 to {MAX_OUTPUT_TOKENS}, or 'inf'.", param
         )
     return value
 
 
-def _text(value: str, can: Capabilities) -> str:
+def check_text(value: str, can: Capabilities, param: str) -> str:
+    """Return instructions that are not too long.
+
+    Raises:
+        Refusal: they are; the error names ``param``.
+    """
     if len(value) > can.max_text_chars:
-        param = "session.instructions"
         raise Refusal(
             "string_above_max_length",
             f"{param} may have at most {can.max_text_chars} characters.",
@@ -256,9 +267,13 @@ def _text(value: str, can: Capabilities) -> str:
     return value
 
 
-def _voice(value: str, can: Capabilities) -> str:
+def check_voice(value: str, can: Capabilities, param: str) -> str:
+    """Return a voice that there is.
+
+    Raises:
+        Refusal: there is none of this name; the error names ``param``.
+    """
     if value not in can.voices:
-        param = "session.audio.output.voice"
         allowed = ", ".join(can.voices)
         raise Refusal("invalid_value", f"{param} must be one of: {allowed}.", param)
     return value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -175,13 +174,6 @@ class Server:
                 503, "too_many_sessions", "The server is full; try again later.", retry_s=5
             )
         return None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _same_origin(socket: WebSocket) -> bool:

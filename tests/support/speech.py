@@ -13,8 +13,16 @@ from typing import Any, TypeVar
 
 from antiphon.codecs.pcm import to_float
 from antiphon.engines.catalog import default_cache_root
-from antiphon.engines.chunks import Clause, End, EndReason, PcmChunk, Samples, SpokenWords
-from antiphon.engines.chunks import Transcript, Word
+from antiphon.engines.chunks import (
+    Clause,
+    End,
+    EndReason,
+    PcmChunk,
+    Samples,
+    SpokenWords,
+    Transcript,
+    Word,
+)
 from antiphon.engines.deployment import Code2wavConfig, TalkerConfig, WhisperConfig
 from antiphon.engines.pipeline import RecognizeRequest
 from antiphon.engines.speech.code2wav import Code2wavStage, DecodeRequest

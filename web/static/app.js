@@ -102,6 +102,7 @@ function render() {
   page.end.disabled = status === "idle";
   page.welcome.hidden = assistant.conversation.turns.length > 0;
   renderTalk(status);
+  renderHalo();
   log.update(assistant.conversation.takeChanged());
   panel.offer(assistant.voices, assistant.usualInstructions);
   stave.run(status !== "idle" && status !== "disconnected");
@@ -119,7 +120,8 @@ function renderTalk(status) {
 
 /** The halo follows whoever speaks. */
 function renderHalo() {
-  const level = stave.current(assistant.status === "speaking" ? "reply" : "mic");
+  const side = assistant.status === "speaking" ? "reply" : "mic";
+  const level = assistant.isOpen ? stave.current(side) : 0;
   page.talk.style.setProperty("--level", level.toFixed(3));
 }
 

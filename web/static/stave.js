@@ -10,6 +10,9 @@ const COLUMN_MS = 40;
 const PITCH = 5;
 const BAR = 3;
 
+/** Room on each side of the axis, for the labels on it. */
+const AXIS = 9;
+
 /** Columns kept: a line 5000 pixels wide. */
 const MAX_COLUMNS = 1000;
 
@@ -128,15 +131,15 @@ export class Stave {
   #bars(now) {
     const { pen, width, height, colors, columns } = this;
     const middle = height / 2;
-    const reach = middle - 6;
+    const reach = middle - AXIS - 4;
     const drift = this.columnAt === null ? 0 : Math.min(1, (now - this.columnAt) / COLUMN_MS);
     const right = width - 8 - drift * PITCH;
     for (let age = 0; age < columns.length; age += 1) {
       const x = right - age * PITCH;
       if (x < -PITCH) break;
       const { mic, reply } = columns[columns.length - 1 - age];
-      if (mic > 0.02) this.#bar(x, middle - 3, -reach * mic, colors.call);
-      if (reply > 0.02) this.#bar(x, middle + 3, reach * reply, colors.response);
+      if (mic > 0.02) this.#bar(x, middle - AXIS, -reach * mic, colors.call);
+      if (reply > 0.02) this.#bar(x, middle + AXIS, reach * reply, colors.response);
     }
     for (const mark of this.marks) this.#mark(mark, right, middle);
     pen.globalAlpha = 1;

@@ -1,0 +1,101 @@
+"""Recognitions under way: of a turn that pauses, and of items that wait for their words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .effects import CancelRecognition, StartRecognition
+from .state import Deadline, DeadlineReason, SessionState
+
+
+@dataclass(slots=True)
+class Ahead:
+    """A recognition begun in a pause, before it is known that the turn is over."""
+
+    recognition_id: int
+    text: str | None = None
+    recognized_at: float | None = None
+
+    def awaits(self, recognition_id: int) -> bool:
+        """Whether this is the recognition it waits for."""
+        return self.text is None and recognition_id == self.recognition_id
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A committed item that is being recognized."""
+
+    item_id: str
+    audio_ms: int
+    since: float
+
+
+class Recognitions:
+    """Starts them, and knows which item waits for which."""
+
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
+        self._started = 0
+        self._pending: dict[int, Pending] = {}
+
+    @property
+    def waiting(self) -> bool:
+        """Whether some item has yet to be recognized."""
+        return bool(self._pending)
+
+    @property
+    def deadline(self) -> Deadline | None:
+        """When the oldest counts as stuck."""
+        since = min((pending.since for pending in self._pending.values()), default=None)
+        if since is None:
+            return None
+        at = since + self._state.can.stage_timeout_s
+        return Deadline(at, DeadlineReason.RECOGNITION_STALLED)
+
+    def start(self, pcm: bytes) -> int:
+        """Find out what audio says; return the id of the recognition."""
+        self._started += 1
+        wanted = self._state.settings.transcription
+        self._state.emit(
+            StartRecognition(
+                self._started,
+                pcm,
+                wanted.language if wanted else None,
+                wanted.prompt if wanted else None,
+            )
+        )
+        return self._started
+
+    def expect(self, recognition_id: int, pending: Pending) -> None:
+        """Note that an item waits for a recognition."""
+        self._pending[recognition_id] = pending
+
+    def take(self, recognition_id: int) -> Pending | None:
+        """Return the item that waited for a recognition, which has ended."""
+        return self._pending.pop(recognition_id, None)
+
+    def forget(self, item_id: str) -> bool:
+        """Cancel the recognition of an item; return whether there was one."""
+        waiting = [i for i, pending in self._pending.items() if pending.item_id == item_id]
+        for recognition_id in waiting:
+            self._cancel(recognition_id)
+        return bool(waiting)
+
+    def give_up(self, now: float) -> Pending | None:
+        """Cancel the oldest that is stuck; return the item that waited for it."""
+        timeout_s = self._state.can.stage_timeout_s
+        for recognition_id, pending in self._pending.items():
+            # The very sum that the deadline is: a difference may round the other way.
+            if now >= pending.since + timeout_s:
+                self._cancel(recognition_id)
+                return pending
+        return None
+
+    def close(self) -> None:
+        """Cancel all."""
+        for recognition_id in list(self._pending):
+            self._cancel(recognition_id)
+
+    def _cancel(self, recognition_id: int) -> None:
+        del self._pending[recognition_id]
+        self._state.emit(CancelRecognition(recognition_id))

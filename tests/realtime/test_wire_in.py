@@ -1,0 +1,571 @@
+"""Client messages: what they become, and how those that can't be are refused."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from antiphon.codecs.g711 import ulaw_encode
+from antiphon.realtime.client_messages import Append, Message
+from antiphon.realtime.wire_in import Refused, decode, to_event
+from antiphon.sessions import events as ev
+from antiphon.sessions.errors import ErrorInfo
+from antiphon.sessions.items import NewItem, Part, PartKind, Role
+from antiphon.sessions.settings import (
+    AudioFormat,
+    Modality,
+    Settings,
+    SettingsPatch,
+    TranscriptionPatch,
+    TurnDetectionPatch,
+)
+
+Json = dict[str, Any]
+PCM = b"\x01\x00\x02\x00"
+BASE64 = b64encode(PCM).decode()
+SETTINGS = Settings()
+
+
+def event(message: Json, now: Settings = SETTINGS) -> ev.ClientEvent:
+    return to_event(decode(msgspec.json.encode(message).decode()), now)
+
+
+def refusal(message: Json, now: Settings = SETTINGS) -> ErrorInfo:
+    with pytest.raises(Refused) as caught:
+        event(message, now)
+    return caught.value.error
+
+
+def update(**session: object) -> Json:
+    return {"type": "session.update", "session": session}
+
+
+def patch(**session: object) -> SettingsPatch:
+    updated = event(update(**session))
+    assert isinstance(updated, ev.UpdateSession)
+    return updated.patch
+
+
+def create(*content: Json, role: str | None = "user", **item: object) -> Json:
+    made = {"type": "message", "role": role, "content": list(content), **item}
+    return {"type": "conversation.item.create", "item": made}
+
+
+def options(**response: object) -> ev.ResponseOptions:
+    made = event({"type": "response.create", "response": response})
+    assert isinstance(made, ev.CreateResponse)
+    return made.options
+
+
+# What each message becomes.
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            {"type": "session.update", "session": {}, "event_id": "e"},
+            ev.UpdateSession(SettingsPatch(), "e"),
+        ),
+        (
+            {"type": "input_audio_buffer.append", "audio": BASE64, "event_id": "e"},
+            ev.AppendAudio(PCM, "e"),
+        ),
+        ({"type": "input_audio_buffer.commit"}, ev.CommitAudio()),
+        ({"type": "input_audio_buffer.clear", "event_id": "e"}, ev.ClearAudio("e")),
+        (
+            create({"type": "input_text", "text": "hi"}, id="mine") | {"previous_item_id": "root"},
+            ev.CreateItem(
+                NewItem(role=Role.USER, parts=(Part(PartKind.INPUT_TEXT, "hi"),), id="mine"), "root"
+            ),
+        ),
+        ({"type": "conversation.item.retrieve", "item_id": "i"}, ev.RetrieveItem("i")),
+        (
+            {
+                "type": "conversation.item.truncate",
+                "item_id": "i",
+                "content_index": 0,
+                "audio_end_ms": 1500,
+            },
+            ev.TruncateItem("i", 0, 1500),
+        ),
+        (
+            {"type": "conversation.item.delete", "item_id": "i", "event_id": "e"},
+            ev.DeleteItem("i", "e"),
+        ),
+        ({"type": "response.create"}, ev.CreateResponse()),
+        ({"type": "response.create", "response": None}, ev.CreateResponse()),
+        ({"type": "response.cancel"}, ev.CancelResponse()),
+        ({"type": "response.cancel", "response_id": "r"}, ev.CancelResponse("r")),
+        (
+            {
+                "type": "antiphon.playback.report",
+                "response_id": "r",
+                "played_ms": 20.6,
+                "buffered_ms": 3,
+            },
+            ev.ReportPlayback("r", 21, 3),
+        ),
+    ],
+)
+def test_every_message_has_its_event(message: Json, expected: ev.ClientEvent) -> None:
+    assert event(message) == expected
+
+
+def test_messages_may_come_as_bytes() -> None:
+    assert decode(b'{"type":"input_audio_buffer.append","audio":"AAA="}') == Append(audio=b"\0\0")
+
+
+def test_members_that_are_unknown_or_change_nothing_are_ignored() -> None:
+    stock = update(
+        type="realtime",
+        model="gpt-realtime",
+        tracing="auto",
+        truncation={"type": "retention_ratio", "retention_ratio": 0.8},
+        tools=[],
+        tool_choice="auto",
+        audio={"input": {"noise_reduction": {"type": "near_field"}}, "spatial": True},
+        include=None,
+        no_such_member=[1, {"deep": 2}],
+    )
+    assert event({**stock, "extra": 1}) == ev.UpdateSession(SettingsPatch())
+
+
+# Settings.
+
+
+def test_an_update_says_only_what_it_mentions() -> None:
+    assert patch() == SettingsPatch()
+    assert patch(tools=None) == SettingsPatch()
+    assert patch(audio={}) == SettingsPatch()
+    assert patch(audio={"input": {}, "output": {}}) == SettingsPatch()
+
+
+def test_an_update_of_everything() -> None:
+    everything = patch(
+        instructions="Be brief.",
+        output_modalities=["text"],
+        audio={
+            "input": {
+                "format": {"type": "audio/pcmu"},
+                "transcription": {"model": "whisper-1", "language": "en", "prompt": "names"},
+                "turn_detection": {
+                    "type": "server_vad",
+                    "threshold": 0.6,
+                    "prefix_padding_ms": 200,
+                    "silence_duration_ms": 400,
+                    "create_response": False,
+                    "interrupt_response": False,
+                    "idle_timeout_ms": None,
+                },
+            },
+            "output": {
+                "format": {"type": "audio/pcm", "rate": 24000},
+                "voice": "ada",
+                "speed": 1.25,
+            },
+        },
+        max_output_tokens=100,
+        antiphon={},
+    )
+    assert everything == SettingsPatch(
+        instructions="Be brief.",
+        modality=Modality.TEXT,
+        input_format=AudioFormat.PCMU,
+        output_format=AudioFormat.PCM,
+        voice="ada",
+        speed=1.25,
+        turn_detection=TurnDetectionPatch(
+            threshold=0.6,
+            prefix_padding_ms=200,
+            silence_duration_ms=400,
+            create_response=False,
+            interrupt_response=False,
+        ),
+        transcription=TranscriptionPatch(model="whisper-1", language="en", prompt="names"),
+        max_output_tokens=100,
+        extensions=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("session", "expected"),
+    [
+        ({"instructions": ""}, SettingsPatch(instructions="")),
+        ({"output_modalities": ["audio"]}, SettingsPatch(modality=Modality.AUDIO)),
+        ({"max_output_tokens": "inf"}, SettingsPatch(max_output_tokens=None)),
+        ({"antiphon": {"words": True}}, SettingsPatch(extensions=True)),
+        (
+            {"audio": {"input": {"turn_detection": None, "transcription": None}}},
+            SettingsPatch(turn_detection=None, transcription=None),
+        ),
+        (
+            {"audio": {"input": {"turn_detection": {"silence_duration_ms": 300}}}},
+            SettingsPatch(turn_detection=TurnDetectionPatch(silence_duration_ms=300)),
+        ),
+        (
+            {"audio": {"input": {"transcription": {"language": None}}}},
+            SettingsPatch(transcription=TranscriptionPatch(language=None)),
+        ),
+        ({"audio": {"output": {"voice": {"id": "bob"}}}}, SettingsPatch(voice="bob")),
+        (
+            {"audio": {"output": {"format": {"type": "audio/pcma", "rate": 8000}}}},
+            SettingsPatch(output_format=AudioFormat.PCMA),
+        ),
+    ],
+)
+def test_null_inf_and_nested_members(session: Json, expected: SettingsPatch) -> None:
+    assert patch(**session) == expected
+
+
+@pytest.mark.parametrize(
+    ("session", "code", "param"),
+    [
+        ({"type": "transcription"}, "invalid_value", "session.type"),
+        ({"tools": [{"type": "function"}]}, "unsupported_value", "session.tools"),
+        (
+            {"output_modalities": ["audio", "text"]},
+            "invalid_value",
+            "session.output_modalities",
+        ),
+        ({"output_modalities": []}, "invalid_value", "session.output_modalities"),
+        (
+            {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16000}}}},
+            "invalid_value",
+            "session.audio.input.format.rate",
+        ),
+        (
+            {"audio": {"output": {"format": {"type": "audio/pcmu", "rate": 24000}}}},
+            "invalid_value",
+            "session.audio.output.format.rate",
+        ),
+        (
+            {"audio": {"input": {"turn_detection": {"type": "semantic_vad"}}}},
+            "invalid_value",
+            "session.audio.input.turn_detection.type",
+        ),
+        (
+            {"audio": {"input": {"turn_detection": {"idle_timeout_ms": 6000}}}},
+            "unsupported_value",
+            "session.audio.input.turn_detection.idle_timeout_ms",
+        ),
+    ],
+)
+def test_settings_that_this_server_cannot_follow(session: Json, code: str, param: str) -> None:
+    error = refusal({**update(**session), "event_id": "e7"})
+    assert (error.code, error.param, error.event_id) == (code, param, "e7")
+    assert param in error.message
+
+
+# Items.
+
+
+def test_parts_of_every_role() -> None:
+    system = event(create({"type": "input_text", "text": "Rules."}, role="system"))
+    assert isinstance(system, ev.CreateItem)
+    assert system.item.parts == (Part(PartKind.INPUT_TEXT, "Rules."),)
+    user = event(
+        create({"type": "input_text", "text": "a"}, {"type": "input_audio", "audio": BASE64})
+    )
+    assert isinstance(user, ev.CreateItem)
+    assert user.item.parts == (Part(PartKind.INPUT_TEXT, "a"), Part(PartKind.INPUT_AUDIO, None))
+    assert user.item.audio == PCM
+    assistant = event(
+        create(
+            {"type": "output_text", "text": "a"},
+            {"type": "text", "text": "b"},
+            {"type": "output_audio", "transcript": "c", "audio": BASE64},
+            {"type": "audio", "transcript": "d", "audio": BASE64},
+            role="assistant",
+        )
+    )
+    assert isinstance(assistant, ev.CreateItem)
+    assert [part.text for part in assistant.item.parts] == ["a", "b", "c", "d"]
+    assert assistant.item.audio == PCM + PCM
+
+
+def test_audio_of_a_user_may_come_as_its_transcript_alone() -> None:
+    made = event(create({"type": "input_audio", "transcript": "said"}))
+    assert isinstance(made, ev.CreateItem)
+    assert made.item == NewItem(role=Role.USER, parts=(Part(PartKind.INPUT_AUDIO, "said"),))
+
+
+def test_audio_of_items_has_the_sessions_formats() -> None:
+    now = Settings(input_format=AudioFormat.PCMU, output_format=AudioFormat.PCM)
+    sent = b64encode(ulaw_encode(b"\0\0" * 800)).decode()
+    heard = event(create({"type": "input_audio", "audio": sent}), now)
+    assert isinstance(heard, ev.CreateItem)
+    assert heard.item.audio == b"\0\0" * 2400
+    spoken = event(create({"type": "output_audio", "audio": BASE64}, role="assistant"), now)
+    assert isinstance(spoken, ev.CreateItem)
+    assert spoken.item.audio == PCM
+
+
+def test_audio_in_a_part_that_is_text_is_ignored() -> None:
+    made = event(create({"type": "input_text", "text": "a", "audio": "AA=="}))
+    assert isinstance(made, ev.CreateItem)
+    assert made.item.audio == b""
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "param"),
+    [
+        (create(type="function_call"), "invalid_value", "item.type"),
+        (create(role="tool"), "invalid_value", "item.role"),
+        (create(role=None), "invalid_value", "item.role"),
+        (create(), "invalid_value", "item.content"),
+        (create({"type": "input_image"}), "invalid_value", "item.content[0].type"),
+        (
+            create({"type": "input_text", "text": "a"}, {"type": "output_text", "text": "b"}),
+            "invalid_value",
+            "item.content[1].type",
+        ),
+        (
+            create({"type": "input_audio", "audio": BASE64}, role="system"),
+            "invalid_value",
+            "item.content[0].type",
+        ),
+        (create({"type": "input_text"}), "missing_required_parameter", "item.content[0].text"),
+        (create({"type": "input_audio"}), "missing_required_parameter", "item.content[0].audio"),
+        (
+            create({"type": "input_text", "text": "a"}, {"type": "input_audio", "audio": "AA=="}),
+            "invalid_value",
+            "item.content[1].audio",
+        ),
+        (create({"type": "input_text", "text": "a"}, id=""), "invalid_value", "item.id"),
+        (create({"type": "input_text", "text": "a"}, id="x" * 65), "invalid_value", "item.id"),
+    ],
+)
+def test_items_that_cannot_be(message: Json, code: str, param: str) -> None:
+    error = refusal({**message, "event_id": "e"})
+    assert (error.code, error.param, error.event_id) == (code, param, "e")
+
+
+# Options of a response.
+
+
+def test_options_of_a_response() -> None:
+    assert options() == ev.ResponseOptions()
+    assert options(
+        conversation="auto",
+        instructions="Sing.",
+        output_modalities=["text"],
+        audio={"output": {"format": {"type": "audio/pcmu"}, "voice": "bob"}},
+        max_output_tokens=12,
+        metadata={"k": "v", "l": ""},
+        tools=[],
+    ) == ev.ResponseOptions(
+        instructions="Sing.",
+        modality=Modality.TEXT,
+        voice="bob",
+        output_format=AudioFormat.PCMU,
+        max_output_tokens=12,
+        metadata=(("k", "v"), ("l", "")),
+    )
+    assert options(audio={"input": {}}) == ev.ResponseOptions()
+    assert options(max_output_tokens="inf") == ev.ResponseOptions()
+
+
+def test_the_largest_metadata_is_taken() -> None:
+    largest = {f"{number:064}": "v" * 512 for number in range(16)}
+    assert options(metadata=largest).metadata == tuple(largest.items())
+
+
+@pytest.mark.parametrize(
+    ("response", "code", "param"),
+    [
+        ({"conversation": "none"}, "unsupported_value", "response.conversation"),
+        ({"input": []}, "unsupported_value", "response.input"),
+        ({"tools": [{}]}, "unsupported_value", "response.tools"),
+        ({"output_modalities": []}, "invalid_value", "response.output_modalities"),
+        (
+            {"audio": {"output": {"format": {"type": "audio/pcma", "rate": 1}}}},
+            "invalid_value",
+            "response.audio.output.format.rate",
+        ),
+        ({"metadata": {str(n): "" for n in range(17)}}, "invalid_value", "response.metadata"),
+        ({"metadata": {"k" * 65: ""}}, "invalid_value", "response.metadata"),
+        ({"metadata": {"k": "v" * 513}}, "invalid_value", "response.metadata"),
+    ],
+)
+def test_options_that_cannot_be(response: Json, code: str, param: str) -> None:
+    error = refusal({"type": "response.create", "response": response, "event_id": "e"})
+    assert (error.code, error.param, error.event_id) == (code, param, "e")
+
+
+# What is no message.
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "hello", '{"type":"input_audio_buffer.clear"} x', '"\ud800"', b"\xff\xfe"]
+)
+def test_what_is_no_json(text: str | bytes) -> None:
+    with pytest.raises(Refused) as caught:
+        decode(text)
+    assert caught.value.error == ErrorInfo("invalid_json", "The message is not valid JSON.")
+    assert str(caught.value) == caught.value.error.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"type":"session.update","session":{"antiphon":' + "[" * 100_000,
+        '{"type":"session.update","session":3,"a":' + "[" * 100_000,
+    ],
+)
+def test_nesting_without_end(text: str) -> None:
+    with pytest.raises(Refused) as caught:
+        decode(text)
+    error = caught.value.error
+    assert error.code in ("invalid_json", "invalid_value", "missing_required_parameter")
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "7", "null", '{"type":null}'])
+def test_a_message_without_a_type(text: str) -> None:
+    with pytest.raises(Refused) as caught:
+        decode(text)
+    assert caught.value.error == ErrorInfo(
+        "missing_required_parameter", "Missing required parameter: 'type'.", "type"
+    )
+
+
+@pytest.mark.parametrize("name", ["no.such.event", "", 3, ["session.update"]])
+def test_an_unknown_type_is_told_what_there_is(name: object) -> None:
+    error = refusal({"event_id": "e", "type": name})
+    assert (error.code, error.param, error.event_id) == ("invalid_value", "type", "e")
+    assert "input_audio_buffer.append, " in error.message
+
+
+def test_a_long_type_is_not_echoed_whole() -> None:
+    error = refusal({"type": "x" * 100_000})
+    assert "x" * 64 + "'" in error.message
+    assert len(error.message) < 1000
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "param"),
+    [
+        (
+            {"type": "input_audio_buffer.append", "audio": "no base64!"},
+            "invalid_value",
+            "audio",
+        ),
+        ({"type": "input_audio_buffer.append", "audio": "AAA"}, "invalid_value", "audio"),
+        ({"type": "input_audio_buffer.append", "audio": 3}, "invalid_value", "audio"),
+        ({"type": "input_audio_buffer.append"}, "missing_required_parameter", "audio"),
+        ({"type": "session.update"}, "missing_required_parameter", "session"),
+        ({"type": "session.update", "session": "x"}, "invalid_value", "session"),
+        (update(instructions=3), "invalid_value", "session.instructions"),
+        (update(max_output_tokens=1.5), "invalid_value", "session.max_output_tokens"),
+        (update(output_modalities=["video"]), "invalid_value", "session.output_modalities[0]"),
+        (
+            update(audio={"input": {"format": {"type": "audio/opus"}}}),
+            "invalid_value",
+            "session.audio.input.format.type",
+        ),
+        (
+            update(audio={"input": {"format": {}}}),
+            "missing_required_parameter",
+            "session.audio.input.format.type",
+        ),
+        (
+            update(audio={"input": {"turn_detection": {"create_response": "yes"}}}),
+            "invalid_value",
+            "session.audio.input.turn_detection.create_response",
+        ),
+        (
+            update(audio={"output": {"voice": {}}}),
+            "missing_required_parameter",
+            "session.audio.output.voice.id",
+        ),
+        (
+            create({"type": "input_text", "text": "a"}, {"type": "input_text", "text": {}}),
+            "invalid_value",
+            "item.content[1].text",
+        ),
+        (
+            {"type": "response.create", "response": {"metadata": {"k": 1}}},
+            "invalid_value",
+            "response.metadata[...]",
+        ),
+        (
+            {"type": "antiphon.playback.report", "response_id": "r", "played_ms": -1},
+            "invalid_value",
+            "played_ms",
+        ),
+    ],
+)
+def test_wrong_types_are_named_at_any_depth(message: Json, code: str, param: str) -> None:
+    error = refusal({**message, "event_id": "e"})
+    assert (error.code, error.param, error.event_id) == (code, param, "e")
+    assert error.type == "invalid_request_error"
+
+
+@pytest.mark.parametrize("event_id", [3, "x" * 513])
+def test_an_event_id_that_is_none(event_id: object) -> None:
+    error = refusal({"type": "input_audio_buffer.clear", "event_id": event_id})
+    assert (error.code, error.param) == ("invalid_value", "event_id")
+
+
+# Whatever comes.
+
+_scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+)
+_json = st.recursive(
+    _scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+_TYPES = [str(kind.__struct_config__.tag) for kind in Message.__args__]
+_MEMBERS = (
+    "event_id session audio item previous_item_id item_id content_index audio_end_ms response "
+    "response_id played_ms type role content input output format voice turn_detection "
+    "transcription metadata instructions max_output_tokens antiphon tools"
+).split()
+_members = st.recursive(
+    _scalars | st.sampled_from(["message", "user", "assistant", "input_text", "AAA=", "audio/pcm"]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(_MEMBERS), inner, max_size=5)
+    ),
+    max_leaves=12,
+)
+_messages = st.builds(
+    lambda kind, members: {**members, "type": kind},
+    st.sampled_from(_TYPES),
+    st.dictionaries(st.sampled_from(_MEMBERS), _members, max_size=6),
+)
+
+
+def understood_or_refused(text: str | bytes) -> None:
+    try:
+        event = to_event(decode(text), SETTINGS)
+    except Refused as refused:
+        # It can be told to the client, whatever of its message it quotes.
+        assert msgspec.json.encode(refused.error)
+        assert refused.error.code
+    else:
+        assert isinstance(event, ev.ClientEvent)
+
+
+@given(_json | _messages)
+def test_any_json_is_understood_or_refused(message: object) -> None:
+    understood_or_refused(msgspec.json.encode(message))
+
+
+@given(st.binary(max_size=200) | st.text(max_size=100))
+@example('{"type":"\\ud800"}')
+@example(b'{"type":"\xff"}')
+@example('{"type":"antiphon.playback.report","response_id":"a","played_ms":1e999}')
+@example('{"type":"response.create","response":{"max_output_tokens":' + "9" * 5000 + "}}")
+def test_any_bytes_are_understood_or_refused(text: str | bytes) -> None:
+    understood_or_refused(text)

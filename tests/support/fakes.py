@@ -1,0 +1,322 @@
+"""A pipeline that plays scripts, and a socket in memory: both ends of a connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+import numpy as np
+
+from antiphon.engines.chunks import (
+    End,
+    EndReason,
+    PcmChunk,
+    SpeechFrames,
+    SpokenWords,
+    StageError,
+    TextDelta,
+    Timings,
+    Transcript,
+    TranscriptDelta,
+    Usage,
+    Word,
+)
+from antiphon.engines.pipeline import (
+    Hearing,
+    ListenRequest,
+    Readiness,
+    Recognition,
+    RecognizeRequest,
+    Reply,
+    ReplyChunk,
+    ReplyRequest,
+)
+from antiphon.engines.stage import StageFailure
+from antiphon.engines.streams import Inbox, TaskStream
+from antiphon.realtime.connection import Disconnected
+
+RATE = 24_000
+FRAME_MS = 20
+FRAME_BYTES = 2 * RATE * FRAME_MS // 1000
+
+LOUD = b"\x10\x27" * (FRAME_BYTES // 2)
+"""20 ms that a fake pipeline takes for speech."""
+
+QUIET = bytes(FRAME_BYTES)
+
+BROKEN = StageError("broken", "The part is broken.")
+
+Step: TypeAlias = float | asyncio.Event | ReplyChunk | TranscriptDelta | Transcript | End
+"""A pause in seconds, something to wait for, or something to yield."""
+
+InT = TypeVar("InT")
+OutT = TypeVar("OutT")
+Json = dict[str, Any]
+
+
+def tone(ms: float, value: int = 1000) -> bytes:
+    """Return audio of one sample value."""
+    return np.full(round(ms * RATE / 1000), value, "<i2").tobytes()
+
+
+def spoken(
+    text: str, ms_a_word: int = 200, *, chunk_ms: int = 100, value: int = 1000
+) -> tuple[Step, ...]:
+    """Return the steps of a reply that says ``text``, all of it at once."""
+    words = text.split()
+    total_ms = ms_a_word * len(words)
+    times = (
+        Word(word, number * ms_a_word, (number + 1) * ms_a_word)
+        for number, word in enumerate(words)
+    )
+    return (
+        TextDelta(text, len(words)),
+        Timings(0.0, 0.0, 0.0, 0.0, 0.0),
+        SpokenWords(tuple(times)),
+        *(PcmChunk(tone(chunk_ms, value), RATE) for _ in range(total_ms // chunk_ms)),
+        End(EndReason.COMPLETED, usage=Usage(input_tokens=7, output_tokens=len(words))),
+    )
+
+
+def loudness(sample: int) -> float:
+    """Take anything but silence for speech."""
+    return 1.0 if sample else 0.0
+
+
+class FakePipeline:
+    """Answers with scripts, hears given lines, and tells speech by a frame's first sample.
+
+    A script is used once; the last of each list is used again and again.
+    """
+
+    def __init__(
+        self,
+        *,
+        replies: Sequence[Sequence[Step]] = (spoken("hello there"),),
+        heard: Sequence[Sequence[Step]] = ((Transcript("hi", 500),),),
+        probability: Callable[[int], float] = loudness,
+        voices: tuple[str, ...] = ("ada", "bob"),
+        ready: bool = True,
+    ) -> None:
+        self.model = "fake"
+        self.voices = voices
+        self.probability = probability
+        self.refused: dict[str, StageError] = {}
+        """Error to raise instead of opening a ``listen``, ``recognize`` or ``reply``."""
+
+        self.listening_breaks_after: deque[int] = deque()
+        """For each voice activity stream, how many chunks it survives."""
+
+        self.listening_gate = asyncio.Event()
+        """While cleared, voice activity takes nothing in."""
+        self.listening_gate.set()
+
+        self.start_failure: Exception | None = None
+        self.requests: list[ListenRequest | RecognizeRequest | ReplyRequest] = []
+        self.audio_heard: list[bytes] = []
+        """What each recognition was given."""
+
+        self.open_streams = 0
+        self.closed = False
+        self._none_open = asyncio.Event()
+        self._none_open.set()
+        self._replies = deque(replies)
+        self._heard = deque(heard)
+        self._state = "ready" if ready else "starting"
+
+    @property
+    def readiness(self) -> Readiness:
+        return Readiness({"fake": self._state})
+
+    async def start(self) -> None:
+        if self.start_failure is not None:
+            raise self.start_failure
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def listen(self, request: ListenRequest) -> Hearing:
+        self._note("listen", request)
+        left = self.listening_breaks_after.popleft() if self.listening_breaks_after else None
+        return self._stream(request.request_id, lambda inbox: self._scores(inbox, left))
+
+    def recognize(self, request: RecognizeRequest) -> Recognition:
+        self._note("recognize", request)
+        steps = _next(self._heard)
+        return self._stream(request.request_id, lambda inbox: self._recognized(inbox, steps))
+
+    def reply(self, request: ReplyRequest) -> Reply:
+        self._note("reply", request)
+        steps = _next(self._replies)
+        return self._stream(request.request_id, lambda inbox: _played(steps))
+
+    def statistics(self) -> Mapping[str, Mapping[str, float]]:
+        return {"fake": {"open": self.open_streams}}
+
+    def of(self, kind: type[OutT]) -> list[OutT]:
+        """Return the requests of a kind, in order."""
+        return [request for request in self.requests if isinstance(request, kind)]
+
+    async def all_streams_gone(self) -> None:
+        """Return once no stream is open."""
+        async with asyncio.timeout(30):
+            await self._none_open.wait()
+
+    def _note(self, name: str, request: ListenRequest | RecognizeRequest | ReplyRequest) -> None:
+        if (error := self.refused.get(name)) is not None:
+            raise StageFailure(error)
+        self.requests.append(request)
+
+    def _stream(
+        self, name: str, work: Callable[[Inbox[InT]], AsyncGenerator[OutT | End, None]]
+    ) -> TaskStream[InT, OutT]:
+        self.open_streams += 1
+        self._none_open.clear()
+        return TaskStream(name, work, on_done=self._gone)
+
+    def _gone(self, _end: End) -> None:
+        self.open_streams -= 1
+        if not self.open_streams:
+            self._none_open.set()
+
+    async def _scores(
+        self, inbox: Inbox[PcmChunk], left: int | None
+    ) -> AsyncGenerator[SpeechFrames | End, None]:
+        pending = b""
+        async for chunk in inbox:
+            await self.listening_gate.wait()
+            if left is not None and (left := left - 1) < 0:
+                yield End(EndReason.FAILED, BROKEN)
+                return
+            pending += chunk.pcm
+            whole = len(pending) - len(pending) % FRAME_BYTES
+            samples = np.frombuffer(pending[:whole], "<i2")[:: FRAME_BYTES // 2]
+            pending = pending[whole:]
+            if whole:
+                yield SpeechFrames(tuple(self.probability(int(s)) for s in samples), FRAME_MS)
+
+    async def _recognized(
+        self, inbox: Inbox[PcmChunk], steps: Sequence[Step]
+    ) -> AsyncGenerator[TranscriptDelta | Transcript | End, None]:
+        self.audio_heard.append(b"".join([chunk.pcm async for chunk in inbox]))
+        async for made in _played(steps):
+            yield made
+
+
+def _next(scripts: deque[Sequence[Step]]) -> Sequence[Step]:
+    return scripts.popleft() if len(scripts) > 1 else scripts[0]
+
+
+async def _played(steps: Sequence[Step]) -> AsyncGenerator[Any, None]:
+    for step in steps:
+        if isinstance(step, asyncio.Event):
+            await step.wait()
+        elif isinstance(step, (int, float)):
+            await asyncio.sleep(step)
+        else:
+            yield step
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A frame that was written, and when."""
+
+    at: float
+    text: str
+
+    @property
+    def event(self) -> Json:
+        return msgspec.json.decode(self.text, type=Json)
+
+
+class FakeSocket:
+    """The client's end and the server's end of one connection."""
+
+    def __init__(self) -> None:
+        self.sent: list[Sent] = []
+        self.closed: tuple[int, str] | None = None
+        self.send_error: Exception | None = None
+        """Raised by the next write."""
+
+        self.close_hangs = False
+        self._incoming: asyncio.Queue[str | bytes | None] = asyncio.Queue()
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._changed = asyncio.Condition()
+        self._gone = False
+
+    # The server's end.
+
+    async def receive(self) -> str | bytes:
+        message = await self._incoming.get()
+        if message is None:
+            raise Disconnected
+        return message
+
+    async def send(self, text: str) -> None:
+        await self._writable.wait()
+        if self.send_error is not None:
+            raise self.send_error
+        if self._gone:
+            raise Disconnected
+        self.sent.append(Sent(asyncio.get_running_loop().time(), text))
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def close(self, code: int, reason: str) -> None:
+        if self.close_hangs:
+            await asyncio.Event().wait()
+        if self._gone:
+            raise Disconnected
+        self.closed = (code, reason)
+
+    # The client's end.
+
+    def put(self, kind: str, **members: object) -> None:
+        """Send an event."""
+        self.put_raw(msgspec.json.encode({"type": kind, **members}).decode())
+
+    def put_raw(self, message: str | bytes) -> None:
+        """Send a text or a binary frame."""
+        self._incoming.put_nowait(message)
+
+    def append(self, pcm: bytes) -> None:
+        """Send audio."""
+        self.put("input_audio_buffer.append", audio=pcm)
+
+    def vanish(self) -> None:
+        """Be gone: nothing more can be read or written."""
+        self._gone = True
+        self._incoming.put_nowait(None)
+        self._writable.set()
+
+    def stall(self) -> None:
+        """Read nothing more."""
+        self._writable.clear()
+
+    def resume(self) -> None:
+        """Read again."""
+        self._writable.set()
+
+    @property
+    def events(self) -> list[Json]:
+        return [sent.event for sent in self.sent]
+
+    def of(self, kind: str) -> list[Json]:
+        """Return the events of a type, in order."""
+        return [event for event in self.events if event["type"] == kind]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [event["type"] for event in self.events]
+
+    async def wait_for(self, kind: str, count: int = 1) -> Json:
+        """Return the ``count``-th event of a type once it was written."""
+        async with asyncio.timeout(30), self._changed:
+            while len(found := self.of(kind)) < count:
+                await self._changed.wait()
+        return found[count - 1]
