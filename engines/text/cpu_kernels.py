@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.nn import functional
 from vllm.model_executor.layers.activation import SiluAndMul
 from vllm.model_executor.layers.layernorm import RMSNorm
 
@@ -27,16 +28,26 @@ class CpuKernels:
 
 def _norm(self: Any, x: Any, residual: Any = None, *others: Any, **named: Any) -> Any:
     """``x`` normalized, and ``residual + x`` where there is a residual."""
-    weight = getattr(self, "weight", None)
-    plain = weight is not None and weight.dtype == x.dtype and not others and not named
-    if not plain or self.variance_size_override is not None or not x.is_contiguous():
+    if others or named or not _fits(self, x, residual):
         return _original_norm(self, x, residual, *others, **named)
     if residual is None:
         out = torch.empty_like(x)
-        _ops.rms_norm.default(out, x, weight, self.variance_epsilon)
+        _ops.rms_norm.default(out, x, self.weight, self.variance_epsilon)
         return out
-    _ops.fused_add_rms_norm.default(x, residual, weight, self.variance_epsilon)
+    _ops.fused_add_rms_norm.default(x, residual, self.weight, self.variance_epsilon)
     return x, residual
+
+
+def _fits(layer: Any, x: Any, residual: Any) -> bool:
+    """Whether the kernels can do this layer: they want a weight, and dense rows."""
+    return (
+        layer.pass_weight
+        and layer.pass_weight_add
+        and layer.variance_size_override is None
+        and layer.weight.dtype == x.dtype
+        and x.is_contiguous()
+        and (residual is None or residual.is_contiguous())
+    )
 
 
 def _silu_and_mul(self: Any, x: Any) -> Any:
@@ -46,11 +57,39 @@ def _silu_and_mul(self: Any, x: Any) -> Any:
     return out
 
 
+def _norm_is_right() -> bool:
+    """Whether the kernels do here what this file takes them to do."""
+    x, added, weight = (torch.randn(size, dtype=torch.bfloat16) for size in ((3, 64), (3, 64), 64))
+    out, scaled, total = torch.empty_like(x), x.clone(), added.clone()
+    try:
+        _ops.rms_norm.default(out, x, weight, 1e-5)
+        _ops.fused_add_rms_norm.default(scaled, total, weight, 1e-5)
+    except Exception:
+        return False
+    pairs = ((out, x.float()), (scaled, (x + added).float()))
+    return all(
+        torch.allclose(
+            got.float(), functional.rms_norm(given, (64,), weight.float(), 1e-5), 0.05, 0.05
+        )
+        for got, given in pairs
+    )
+
+
+def _silu_is_right() -> bool:
+    x = torch.randn(3, 64, dtype=torch.bfloat16)
+    try:
+        got = _silu_and_mul(None, x)
+    except Exception:
+        return False
+    gate, up = x.float().chunk(2, dim=-1)
+    return torch.allclose(got.float(), functional.silu(gate) * up, 0.05, 0.05)
+
+
 def _install() -> None:
-    # Without a kernel the layer stays as it was: slower, and right.
-    if hasattr(_ops, "rms_norm") and hasattr(_ops, "fused_add_rms_norm"):
+    # Without the right kernel a layer stays as it was, which is slower only.
+    if _norm_is_right():
         RMSNorm.forward_native = RMSNorm.forward_cpu = _norm
-    if hasattr(_ops, "silu_and_mul"):
+    if _silu_is_right():
         SiluAndMul.forward_native = SiluAndMul.forward_cpu = _silu_and_mul
 
 

@@ -25,6 +25,7 @@ from ..chunks import StageError
 from ..deployment import VllmConfig
 from ..pipeline import Message
 from ..stage import StageFailure
+from .int8 import int8_copy
 
 NICENESS = 5
 """Lowered priority of the engine's process on a CPU. It computes all the time while it
@@ -110,6 +111,8 @@ def load_engine(config: VllmConfig, folder: Path, work: Path) -> TextEngine:
             raise StageFailure(StageError("vllm_missing", hint)) from None
         on_cpu = bool(current_platform.is_cpu())
         with _environment(_cpu_settings(config) if on_cpu else {}):
+            if on_cpu and config.weights == "int8":
+                folder = int8_copy(folder, work)
             return _VllmEngine(_start(config, folder, on_cpu), config, on_cpu)
 
 
@@ -184,6 +187,8 @@ def _start(config: VllmConfig, folder: Path, on_cpu: bool) -> Any:
     if on_cpu:
         arguments |= {"distributed_executor_backend": "uni", "dtype": "bfloat16"}
         arguments["block_size"] = CPU_BLOCK_TOKENS
+        if config.enforce_eager:
+            arguments["worker_extension_cls"] = f"{__package__}.cpu_kernels.CpuKernels"
     else:
         arguments["tensor_parallel_size"] = config.tensor_parallel
         arguments["gpu_memory_utilization"] = config.gpu_memory_utilization
@@ -238,6 +243,7 @@ class _VllmEngine:
     ) -> AsyncGenerator[Piece, None]:
         params = self._new_params(
             temperature=self._config.temperature,
+            top_k=self._config.top_k,
             top_p=self._config.top_p,
             repetition_penalty=self._config.repetition_penalty,
             max_tokens=max_tokens,
