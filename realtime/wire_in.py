@@ -7,7 +7,7 @@ are ignored), strict where a meaning would be lost: what can't be done is refuse
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, assert_never
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -146,6 +146,8 @@ def _to_event(message: Message, now: settings.Settings) -> events.ClientEvent:
             return events.CancelResponse(response_id, event_id)
         case PlaybackReport(response_id=response_id, played_ms=played, buffered_ms=buffered):
             return events.ReportPlayback(response_id, round(played), round(buffered), event_id)
+        case _:
+            assert_never(message)
 
 
 def _settings_patch(session: SessionIn) -> settings.SettingsPatch:

@@ -175,8 +175,7 @@ class Work:
                         self._tell(ev.SpeechScored(listen_id, probabilities, frame_ms))
                     case End(error=error):
                         message = error.message if error else "voice activity ended"
-                        if not listening.stopped:
-                            self._tell(ev.ListeningFailed(listen_id, message))
+                        self._tell(ev.ListeningFailed(listen_id, message))
         finally:
             # Whoever waits for room here would wait for ever: nobody reads it now.
             listening.stop()

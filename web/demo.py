@@ -7,19 +7,16 @@ played at real-time speed to nobody, and written down: as text, as WAV, as a pic
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import wave
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
-import numpy as np
-from websockets.exceptions import InvalidHandshake
+from websockets.exceptions import WebSocketException
 
-from ..codecs.wav import write_wav
 from ..engines.catalog import card, is_present
-from ..engines.chunks import End, EndReason, PcmChunk, Transcript
+from ..engines.chunks import PcmChunk, Transcript
 from ..engines.deployment import WhisperConfig
 from ..engines.fetch import FetchError, fetch
 from ..engines.pipeline import OUTPUT_RATE, RecognizeRequest
@@ -29,8 +26,15 @@ from ..engines.stage import StageFailure
 from ..realtime.client import open_session
 from .demo_call import Call
 from .demo_report import Report
-from .demo_server import WAIT_SECONDS, Address, DemoError, own_server, parse_url, wait_ready
-from .demo_timeline import Story
+from .demo_results import write_results
+from .demo_server import (
+    DemoError,
+    OwnServer,
+    RunningServer,
+    own_server,
+    parse_url,
+)
+from .demo_timeline import Story, Turn
 from .demo_words import WordErrors, word_errors
 from .progress import Steps
 
@@ -42,6 +46,9 @@ LISTENER = "whisper-tiny-en"
 
 LISTEN_SECONDS = 60
 """For the listener to understand one reply."""
+
+PIECE_BYTES = 1 << 16
+"""Of a reply, handed to the listener at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +63,11 @@ class Line:
 SCRIPT = (
     Line("What is the capital of France?"),
     Line("Tell me a long story about a little fox."),
-    Line("Stop, please, what is two plus two?", cuts_in_after_ms=1500),
+    Line("Stop please and tell me what two plus two is.", cuts_in_after_ms=1500),
     Line("And what color is the sky?"),
 )
+
+Spoken: TypeAlias = tuple[Line, Utterance]
 
 
 def run_demo(url: str | None, config: Path, cache_root: Path, out: Path) -> None:
@@ -69,12 +78,16 @@ def run_demo(url: str | None, config: Path, cache_root: Path, out: Path) -> None
     Raises:
         DemoError: it could not be held; the message says what to do.
     """
+    _fetch_models(cache_root)
+    report = Report()
     try:
         out.mkdir(parents=True, exist_ok=True)
+        story = asyncio.run(_demo(url, config, cache_root, report))
+        report.files(write_results(story, out))
+    except StageFailure as failure:
+        raise DemoError(failure.error.message) from None
     except OSError as error:
         raise DemoError(f"cannot write to {out}: {error.strerror}; pass another --out") from None
-    _fetch_models(cache_root)
-    asyncio.run(_demo(url, config, cache_root, out))
 
 
 def _fetch_models(cache_root: Path) -> None:
@@ -86,18 +99,95 @@ def _fetch_models(cache_root: Path) -> None:
                 raise DemoError(str(error)) from None
 
 
-async def _demo(url: str | None, config: Path, cache_root: Path, out: Path) -> None:
-    report = Report()
-    async with AsyncExitStack() as stack:
-        try:
-            address = await stack.enter_async_context(_server(url, config, cache_root, report))
-            listener = WhisperStage(WhisperConfig(model=LISTENER), cache_root)
-            stack.push_async_callback(listener.close)
-            lines = await _prepared(listener, cache_root, report)
-            await _wait_until_ready(address, report)
-            story = await _converse(_address_of(address), lines, report)
-            errors = await _listen_again(story, listener, report)
-        except StageFailure as failure:
-            raise DemoError(failure.error.message) from None
-        report.summary(story, errors)
-        report.files(write_results(story, out))
+async def _demo(url: str | None, config: Path, cache_root: Path, report: Report) -> Story:
+    listener = WhisperStage(WhisperConfig(model=LISTENER), cache_root)
+    try:
+        async with _server(url, config, cache_root, report) as server:
+            preparing = asyncio.create_task(_prepare(listener, cache_root, report))
+            waiting = asyncio.create_task(server.wait_ready())
+            try:
+                lines, _ = await asyncio.gather(preparing, waiting)
+            finally:
+                preparing.cancel()
+                waiting.cancel()
+                await asyncio.gather(preparing, waiting, return_exceptions=True)
+            story = await _converse(server.address.socket_url, lines, report)
+        report.summary(story, await _listen_again(story, listener, report))
+        return story
+    finally:
+        await listener.close()
+
+
+@asynccontextmanager
+async def _server(
+    url: str | None, config: Path, cache_root: Path, report: Report
+) -> AsyncGenerator[OwnServer | RunningServer]:
+    if url is not None:
+        yield RunningServer(parse_url(url))
+        return
+    report.step(f"starting a server with {config.name}")
+    async with own_server(config, cache_root, report.server_said) as server:
+        yield server
+
+
+async def _prepare(listener: WhisperStage, cache_root: Path, report: Report) -> list[Spoken]:
+    """Everything said by the person, as speech; and the listener, ready."""
+    async with Speaker(cache_root, VOICE) as speaker:
+        lines = [(line, await speaker.say(line.text)) for line in SCRIPT]
+    await listener.start()
+    report.step("questions and listener are ready")
+    return lines
+
+
+async def _converse(socket_url: str, lines: Sequence[Spoken], report: Report) -> Story:
+    async def script(call: Call) -> None:
+        turns: list[Turn] = []
+        for line, utterance in lines:
+            if line.cuts_in_after_ms is not None:
+                await call.played(line.cuts_in_after_ms)
+            elif turns:
+                await call.finished()
+                report.answered(turns[-1])
+            turns.append(await call.say(line.text, utterance))
+        await call.finished()
+        report.answered(turns[-1])
+
+    try:
+        async with open_session(socket_url, extensions=True) as client:
+            call = Call(client, report)
+            model = await call.configure()
+            report.step(f"connected to {model}: listen in, it takes half a minute")
+            await call.hold(script)
+    except (OSError, WebSocketException) as error:
+        raise DemoError(f"the server does not open a session: {error}") from None
+    return call.story(model)
+
+
+async def _listen_again(story: Story, listener: WhisperStage, report: Report) -> WordErrors:
+    """Have the replies transcribed, as far as they were heard."""
+    report.heading("What a listener understands of the replies")
+    errors = words = 0
+    for number, turn in enumerate(story.turns, 1):
+        if turn.reply is not None:
+            heard = await _transcribe(turn.reply.heard_pcm, listener)
+            found = word_errors(turn.reply.heard_text, heard)
+            report.listened(number, turn.reply.heard_text, heard, found)
+            errors, words = errors + found.errors, words + found.words
+    return WordErrors(errors, words)
+
+
+async def _transcribe(pcm: bytes, listener: WhisperStage) -> str:
+    stream = listener.open(RecognizeRequest(request_id="demo", language="en"))
+    try:
+        async with asyncio.timeout(LISTEN_SECONDS):
+            for at in range(0, len(pcm), PIECE_BYTES):
+                await stream.send(PcmChunk(pcm[at : at + PIECE_BYTES], OUTPUT_RATE))
+            await stream.end()
+            async for item in stream:
+                if isinstance(item, Transcript):
+                    return item.text
+    except TimeoutError:
+        raise DemoError("the listener did not finish; close what keeps this machine busy") from None
+    finally:
+        stream.cancel()
+    raise DemoError("the listener failed; `antiphon doctor` says what is missing")

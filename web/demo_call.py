@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -140,9 +140,7 @@ class Call:
         turn = Turn(text, self._position, utterance.words)
         self._turns.append(turn)
         pcm = utterance.pcm
-        self._to_say.extend(
-            pcm[at : at + _CHUNK_BYTES] for at in range(0, len(pcm), _CHUNK_BYTES)
-        )
+        self._to_say.extend(pcm[at : at + _CHUNK_BYTES] for at in range(0, len(pcm), _CHUNK_BYTES))
         await self._until(
             lambda: bool(turn.speech_started_at),
             HEAR_SECONDS,
@@ -362,16 +360,22 @@ def _response_id(event: Event) -> str:
 def _finish(reply: Reply, response: Event) -> None:
     reply.status = response["status"]
     if reply.status == "failed":
-        details = response.get("status_details") or {}
-        what = (details.get("error") or {}).get("message", "the response failed")
-        raise DemoError(f"the server could not answer: {what}")
+        details: Event = response.get("status_details") or {}
+        error: Event = details.get("error") or {}
+        raise DemoError(f"the server could not answer: {error.get('message')}")
 
 
 def _as_demo_error(group: ExceptionGroup[Exception]) -> Exception:
-    own = group.subgroup(DemoError)
-    first: Exception = own or group
-    while isinstance(first, ExceptionGroup):
-        first = first.exceptions[0]
-    if isinstance(first, (ConnectionClosed, OSError)):
+    errors = list(_leaves(group))
+    own = [error for error in errors if isinstance(error, DemoError)]
+    if not own and isinstance(errors[0], (ConnectionClosed, OSError)):
         return DemoError("the connection to the server broke; its log says why")
-    return first
+    return (own or errors)[0]
+
+
+def _leaves(group: ExceptionGroup[Exception]) -> Iterator[Exception]:
+    for error in group.exceptions:
+        if isinstance(error, ExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

@@ -20,7 +20,7 @@ from .demo_timeline import (
 )
 from .demo_words import WordErrors
 
-LABEL_COLUMNS = 14
+LABEL_COLUMNS = 17
 WIDEST = 100
 """Columns of text; a wider terminal makes it no easier to read."""
 
@@ -81,7 +81,7 @@ class Report:
             self._write(self._styled("✂", "cut"))
         self._end_words()
         if reply.unheard_text:
-            self._row("never heard", reply.unheard_text, "dim")
+            self._row("not heard", reply.unheard_text, "dim")
         self._row("", f"heard {_s(reply.heard_ms)} of the {_s(reply.received_ms)} received", "dim")
 
     def answered(self, turn: Turn) -> None:
@@ -97,7 +97,7 @@ class Report:
         self._row("latency", f"{latency} from the end of the last word to the first sound")
         split = " + ".join(f"{name} {metric(turn.reply, name):.0f}" for name in STAGES)
         total = turn.reply.metrics.get("total_ms") or 0.0
-        self._row("the server's", f"{total:.0f} ms = {split}", "dim")
+        self._row("server", f"{total:.0f} ms = {split}", "dim")
 
     def listened(self, number: int, said: str, heard: str, errors: WordErrors) -> None:
         """What was understood of the audio of a reply."""
@@ -121,16 +121,16 @@ class Report:
         middle = median_ms(turn.latency_ms for turn in story.turns)
         served = median_ms(reply.metrics.get("total_ms") for reply in replies)
         self._figure("last word → first sound, p50", middle)
-        self._figure("of which the server counts, p50", served)
+        self._figure("the server's own count, p50", served)
         for name in STAGES:
             self._figure(f"  {name}", median_ms(metric(reply, name) for reply in replies))
         self._figure("clause → first audio, p50", median_ms(map(_clause_to_audio, replies)))
         cuts = [found for turn in story.turns if (found := interruption(turn))]
         self._figure("person speaks → noticed", median_ms(cut.noticed_ms for cut in cuts))
         self._figure("noticed → silence", median_ms(cut.silent_ms for cut in cuts), decimals=1)
-        gaps = sum(len(story.playback.gaps(reply.response_id)) for reply in replies)
-        self._fact("gaps in the replies", str(gaps))
-        share = f"{100 * errors.rate:.1f}%  ({errors.errors} of {errors.words})"
+        gaps = [gap for reply in replies for gap in story.playback.gaps(reply.response_id)]
+        self._fact("gaps in the replies", f"{len(gaps):6}  ({1000 * sum(gaps):.0f} ms)")
+        share = f"{100 * errors.rate:8.1f}%  ({errors.errors} of {errors.words})"
         self._fact("words of the replies heard wrong", share)
 
     def files(self, paths: list[str]) -> None:
@@ -154,10 +154,10 @@ class Report:
         )
 
     def _figure(self, name: str, ms: float | None, decimals: int = 0) -> None:
-        self._fact(name, "-" if ms is None else f"{ms:.{decimals}f} ms")
+        self._fact(name, "-" if ms is None else f"{ms:.{decimals}f} ms".rjust(9))
 
     def _fact(self, name: str, value: str) -> None:
-        self._line(f"  {name:34}{value:>9}")
+        self._line(f"  {name:34}{value}")
 
     def _row(self, label: str, text: str, style: str | None = None) -> None:
         self._end_words()

@@ -80,7 +80,8 @@ async def wait_ready(address: Address, seconds: float, *, starting: bool = False
     """
     try:
         async with asyncio.timeout(seconds):
-            while not await _is_ready(address, starting):
+            # Another process: there is nothing here to be woken by.
+            while not await _is_ready(address, starting):  # noqa: ASYNC110
                 await asyncio.sleep(PROBE_SECONDS)
     except TimeoutError:
         raise DemoError(
@@ -133,6 +134,21 @@ async def own_server(
         await server.stop()
 
 
+class RunningServer:
+    """A server that runs already."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+
+    async def wait_ready(self) -> None:
+        """Return once it would serve a session.
+
+        Raises:
+            DemoError: it can't be reached, or is not ready in time.
+        """
+        await wait_ready(self.address, WAIT_SECONDS)
+
+
 class OwnServer:
     """A server process that belongs to the demo."""
 
@@ -177,9 +193,7 @@ class OwnServer:
         # Its own children may hold the pipes a little longer: they are not waited for.
         await _cancel(*self._readers)
 
-    async def _read(
-        self, stream: asyncio.StreamReader | None, take: Callable[[str], None]
-    ) -> None:
+    async def _read(self, stream: asyncio.StreamReader | None, take: Callable[[str], None]) -> None:
         rest = b""
         while stream and (chunk := await stream.read(READ_BYTES)):
             *lines, rest = (rest + chunk).split(b"\n")

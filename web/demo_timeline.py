@@ -16,7 +16,14 @@ from ..engines.chunks import Word
 from ..engines.pipeline import OUTPUT_RATE
 from .demo_playback import Playback, Segment
 
-STAGES = ("endpointing", "recognition", "first token", "first clause", "talker", "code2wav")
+STAGES: tuple[str, ...] = (
+    "endpointing",
+    "recognition",
+    "first token",
+    "first clause",
+    "talker",
+    "code2wav",
+)
 """The steps of a turn, in order; ``antiphon.metrics`` has a figure for each."""
 
 
@@ -75,10 +82,20 @@ class Reply:
 
     @property
     def heard_pcm(self) -> bytes:
-        """The audio of what was heard."""
+        """The audio of :attr:`heard_text`: a word that was cut in two is not in it."""
         if self.cut_at is None:
             return bytes(self.pcm)
-        return bytes(self.pcm[: 2 * round(self.heard_ms * OUTPUT_RATE / 1000)])
+        heard = self.heard_words
+        return bytes(self.pcm[: _byte_at(heard[-1].end_ms if heard else 0.0)])
+
+    @property
+    def unheard_pcm(self) -> bytes:
+        """The audio that was received and never played."""
+        return b"" if self.cut_at is None else bytes(self.pcm[_byte_at(self.heard_ms) :])
+
+
+def _byte_at(ms: float) -> int:
+    return 2 * round(ms * OUTPUT_RATE / 1000)
 
 
 @dataclass(slots=True)

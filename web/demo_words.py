@@ -10,7 +10,7 @@ _NUMBERS = (
     "fifteen sixteen seventeen eighteen nineteen twenty"
 ).split()
 
-_SPOKEN = {
+_SPOKEN: dict[str, str] = {
     **{str(number): word for number, word in enumerate(_NUMBERS)},
     "+": "plus",
     "=": "equals",
@@ -38,7 +38,7 @@ class WordErrors:
 
 def spoken_words(text: str) -> list[str]:
     """The words of a text as they sound: no case, no punctuation, small numbers as words."""
-    marks = re.findall(r"[^\W_]+(?:['’][^\W_]+)*|[+=%&]", text.lower())
+    marks: list[str] = re.findall(r"[^\W_]+(?:['’][^\W_]+)*|[+=%&]", text.lower())
     return [_SPOKEN.get(mark, mark.replace("’", "'")) for mark in marks]
 
 

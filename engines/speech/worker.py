@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,6 +18,19 @@ from ..streams import Inbox, TaskStream
 InT = TypeVar("InT")
 OutT = TypeVar("OutT")
 T = TypeVar("T")
+
+
+NICENESS = 2
+"""Lowered priority of stage threads and of those that libraries start from them.
+
+The event loop needs little, but at once; a language model's process has 5.
+"""
+
+
+def _step_back() -> None:
+    # Only Linux gives each thread its own priority.
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
 class Worker:
@@ -39,7 +55,9 @@ class Worker:
 
         Whatever ``load`` raises is raised here, and the worker is closed again.
         """
-        self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix=self._name)
+        self._executor = ThreadPoolExecutor(
+            self._threads, thread_name_prefix=self._name, initializer=_step_back
+        )
         try:
             return await self.run(load)
         except BaseException:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from antiphon.codecs.g711 import ulaw_encode
@@ -546,22 +546,29 @@ _messages = st.builds(
 )
 
 
-def understood_or_refused(text: str | bytes) -> None:
+def outcome(text: str | bytes) -> ev.ClientEvent | ErrorInfo:
     try:
-        event = to_event(decode(text), SETTINGS)
+        return to_event(decode(text), SETTINGS)
     except Refused as refused:
+        return refused.error
+
+
+def understood_or_refused(text: str | bytes) -> None:
+    made = outcome(text)
+    assert isinstance(made, ev.ClientEvent | ErrorInfo)
+    if isinstance(made, ErrorInfo):
         # It can be told to the client, whatever of its message it quotes.
-        assert msgspec.json.encode(refused.error)
-        assert refused.error.code
-    else:
-        assert isinstance(event, ev.ClientEvent)
+        assert msgspec.json.encode(made)
+        assert made.code
 
 
+@settings(deadline=None)
 @given(_json | _messages)
 def test_any_json_is_understood_or_refused(message: object) -> None:
     understood_or_refused(msgspec.json.encode(message))
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200) | st.text(max_size=100))
 @example('{"type":"\\ud800"}')
 @example(b'{"type":"\xff"}')

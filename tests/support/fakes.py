@@ -50,8 +50,9 @@ QUIET = bytes(FRAME_BYTES)
 
 BROKEN = StageError("broken", "The part is broken.")
 
-Step: TypeAlias = float | asyncio.Event | ReplyChunk | TranscriptDelta | Transcript | End
-"""A pause in seconds, something to wait for, or something to yield."""
+Made: TypeAlias = ReplyChunk | TranscriptDelta | Transcript | End
+Step: TypeAlias = float | asyncio.Event | Callable[[], None] | Made
+"""A pause in seconds, something to wait for, to call, or to yield."""
 
 InT = TypeVar("InT")
 OutT = TypeVar("OutT")
@@ -110,6 +111,9 @@ class FakePipeline:
 
         self.listening_breaks_after: deque[int] = deque()
         """For each voice activity stream, how many chunks it survives."""
+
+        self.listening_end = End(EndReason.FAILED, BROKEN)
+        """How a stream ends that does not survive."""
 
         self.listening_gate = asyncio.Event()
         """While cleared, voice activity takes nothing in."""
@@ -190,7 +194,7 @@ class FakePipeline:
         async for chunk in inbox:
             await self.listening_gate.wait()
             if left is not None and (left := left - 1) < 0:
-                yield End(EndReason.FAILED, BROKEN)
+                yield self.listening_end
                 return
             pending += chunk.pcm
             whole = len(pending) - len(pending) % FRAME_BYTES
@@ -217,6 +221,8 @@ async def _played(steps: Sequence[Step]) -> AsyncGenerator[Any, None]:
             await step.wait()
         elif isinstance(step, (int, float)):
             await asyncio.sleep(step)
+        elif callable(step):
+            step()
         else:
             yield step
 

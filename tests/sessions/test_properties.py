@@ -1,0 +1,342 @@
+"""Whatever comes, in whatever order: what holds of a session at every step."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+)
+from tests.sessions.watcher import Reply, Watcher
+from tests.support.peer import FRAME, FRAME_MS, Peer, of
+
+from antiphon.sessions import effects as fx
+from antiphon.sessions import events as ev
+from antiphon.sessions.errors import ErrorInfo
+from antiphon.sessions.items import NewItem, Part, PartKind, Role
+from antiphon.sessions.session import Session
+from antiphon.sessions.settings import (
+    UNSET,
+    AudioFormat,
+    Capabilities,
+    Modality,
+    Settings,
+    SettingsPatch,
+    TranscriptionPatch,
+    TurnDetection,
+    TurnDetectionPatch,
+)
+
+T = TypeVar("T")
+
+PICK = st.integers(0, 7)
+"""Which of the ids there are; the last ones are of nothing there is."""
+
+CAPABILITIES = st.sampled_from(
+    [
+        Capabilities(voices=("ada", "bob")),
+        Capabilities(voices=("ada", "bob"), speculate_ms=0, stage_timeout_s=0.5),
+        Capabilities(
+            voices=("ada", "bob"),
+            max_items=4,
+            max_input_ms=1500,
+            max_retained_ms=800,
+            max_text_chars=20,
+            max_session_s=30.0,
+            stage_timeout_s=2.0,
+        ),
+    ]
+)
+TEXTS = st.sampled_from(["", " ", "yes", "well then", "a text that is much too long"])
+PROBABILITIES = st.lists(st.floats(0, 1) | st.just(float("nan")), max_size=20).map(tuple)
+
+TURNS = st.builds(
+    TurnDetectionPatch,
+    threshold=st.sampled_from([UNSET, 0.1, 0.9, 2.0]),
+    prefix_padding_ms=st.sampled_from([UNSET, 0, 5000, -1]),
+    silence_duration_ms=st.sampled_from([UNSET, 20, 260, 800, 10**6]),
+    create_response=st.sampled_from([UNSET, True, False]),
+    interrupt_response=st.sampled_from([UNSET, True, False]),
+)
+PATCHES = st.builds(
+    SettingsPatch,
+    instructions=st.just(UNSET) | TEXTS,
+    modality=st.sampled_from([UNSET, *Modality]),
+    input_format=st.sampled_from([UNSET, *AudioFormat]),
+    voice=st.sampled_from([UNSET, "ada", "bob", "eve"]),
+    speed=st.sampled_from([UNSET, 0.25, 1.5, float("nan"), 9.0]),
+    turn_detection=st.just(UNSET) | st.none() | TURNS,
+    transcription=st.just(UNSET)
+    | st.none()
+    | st.builds(TranscriptionPatch, language=st.sampled_from([UNSET, None, "en"])),
+    max_output_tokens=st.sampled_from([UNSET, None, 1, 4096, 0]),
+    extensions=st.sampled_from([UNSET, True, False]),
+)
+OPTIONS = st.builds(
+    ev.ResponseOptions,
+    instructions=st.none() | TEXTS,
+    modality=st.none() | st.sampled_from(Modality),
+    voice=st.sampled_from([None, "bob", "eve"]),
+    max_output_tokens=st.sampled_from([None, 5, 5000]),
+)
+
+
+def pick(there: list[T], number: int, otherwise: T) -> T:
+    """Return one of the newest, or something that is none of them."""
+    return there[-1 - number] if number < len(there) else otherwise
+
+
+class SessionMachine(RuleBasedStateMachine):
+    """A client, the stages and a shell, none of which can be trusted."""
+
+    @initialize(can=CAPABILITIES, turns=st.sampled_from([None, TurnDetection()]))
+    def attach(self, can: Capabilities, turns: TurnDetection | None) -> None:
+        self.can = can
+        self.first = Settings(voice="ada", turn_detection=turns)
+        self.session = Session("seed", self.first, can)
+        self.watcher = Watcher(can.max_items)
+        self.now = 50.0
+        self.done: list[tuple[float, ev.Event | None]] = []
+        self.effects: list[fx.Effect] = []
+        self.word = 0
+        self.feed(ev.Attached(0))
+
+    # A shell.
+
+    def feed(self, event: ev.Event, now: float | None = None) -> None:
+        now = self.now if now is None else now
+        self.done.append((now, event))
+        self.watcher.event(event)
+        self.session.handle(event, now)
+        self.drain()
+
+    def wake(self) -> None:
+        self.done.append((self.now, None))
+        self.session.handle_deadline(self.now)
+        self.drain()
+
+    def drain(self) -> None:
+        for effect in iter(self.session.next_effect, None):
+            self.effects.append(effect)
+            self.watcher.effect(effect)
+
+    def reply(self, number: int) -> Reply | None:
+        started = [r for r in self.watcher.replies.values() if r.epoch is not None]
+        return started[-1 - number] if number < len(started) else None
+
+    # Time.
+
+    @rule(seconds=st.sampled_from([0.02, 0.3, 1.6, 5.0]))
+    def wait(self, seconds: float) -> None:
+        until = self.now + seconds
+        while (due := self.session.deadline) is not None and due.at <= until:
+            self.now = max(self.now, due.at)
+            self.wake()
+            after = self.session.deadline
+            assert after is None or after.at > self.now, "a deadline must move or go"
+        self.now = until
+
+    @rule(seconds=st.sampled_from([0.0, 2.5]))
+    def oversleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.wake()
+
+    # A client that talks.
+
+    @rule(speech=st.booleans(), frames=st.sampled_from([3, 10, 15, 30]), lag=st.booleans())
+    def talk(self, speech: bool, frames: int, lag: bool) -> None:
+        for _ in range(frames):
+            self.now += FRAME_MS / 1000
+            self.feed(ev.AppendAudio(FRAME))
+            if not lag:
+                self.score((float(speech),))
+        if lag:
+            self.score((float(speech),) * frames)
+
+    def score(self, probabilities: tuple[float, ...], back: int = 0) -> None:
+        listen_id = pick(self.watcher.listens, back, 99)
+        self.feed(ev.SpeechScored(listen_id, probabilities, FRAME_MS))
+
+    @rule(samples=st.integers(0, 24 * 400), odd=st.booleans())
+    def append(self, samples: int, odd: bool) -> None:
+        self.feed(ev.AppendAudio(b"\x03\x00" * samples + b"\x00" * odd, "e"))
+
+    @rule(probabilities=PROBABILITIES, back=PICK)
+    def score_anything(self, probabilities: tuple[float, ...], back: int) -> None:
+        self.score(probabilities, back)
+
+    @rule(event=st.sampled_from([ev.CommitAudio("e"), ev.ClearAudio("e")]), late=st.booleans())
+    def ask(self, event: ev.Event, late: bool) -> None:
+        self.feed(event, self.now - 10.0 * late)
+
+    @rule(patch=PATCHES)
+    def update(self, patch: SettingsPatch) -> None:
+        self.feed(ev.UpdateSession(patch, "e"))
+
+    @rule(
+        role=st.sampled_from(Role),
+        text=TEXTS,
+        audio=st.booleans(),
+        own=st.integers(0, 9),
+        after=st.sampled_from([None, "root", 0, 2, 9]),
+    )
+    def create_item(
+        self, role: Role, text: str, audio: bool, own: int, after: str | int | None
+    ) -> None:
+        if role is Role.ASSISTANT:
+            kind = PartKind.OUTPUT_AUDIO if audio else PartKind.OUTPUT_TEXT
+        else:
+            kind = PartKind.INPUT_AUDIO if audio else PartKind.INPUT_TEXT
+        choices = [None, None, None, "x", "y", self.watcher.promised]
+        item = NewItem(
+            role=role,
+            parts=(Part(kind, text or None),),
+            id=pick([*choices, *self.watcher.items[-2:]], own, "z"),
+            audio=FRAME * 3 if audio else b"",
+        )
+        previous = pick(self.watcher.items, after, "none") if isinstance(after, int) else after
+        self.feed(ev.CreateItem(item, previous, "e"))
+
+    @rule(number=PICK, index=st.sampled_from([0, 0, 0, 1]), ms=st.sampled_from([0, 40, 300, 9999]))
+    def truncate(self, number: int, index: int, ms: int) -> None:
+        item_id = pick(self.watcher.items, number, "none")
+        self.feed(ev.TruncateItem(item_id, index, ms, "e"))
+
+    @rule(number=PICK, drop=st.booleans())
+    def touch(self, number: int, drop: bool) -> None:
+        item_id = pick(self.watcher.items, number, "none")
+        self.feed(ev.DeleteItem(item_id, "e") if drop else ev.RetrieveItem(item_id, "e"))
+
+    @rule(options=OPTIONS)
+    def create_response(self, options: ev.ResponseOptions) -> None:
+        self.feed(ev.CreateResponse(options, "e"))
+
+    @rule(named=st.booleans(), number=PICK)
+    def cancel(self, named: bool, number: int) -> None:
+        response_id = pick(list(self.watcher.replies), number, "none") if named else None
+        self.feed(ev.CancelResponse(response_id, "e"))
+
+    @rule(number=PICK, ms=st.integers(-50, 3000))
+    def report(self, number: int, ms: int) -> None:
+        self.feed(ev.ReportPlayback(pick(list(self.watcher.replies), number, "none"), ms, 0))
+
+    @rule()
+    def babble(self) -> None:
+        self.feed(ev.RejectMessage(ErrorInfo("invalid_value", "What?")))
+
+    # Stages, also late and wrong.
+
+    @rule(number=PICK)
+    def stop_listening(self, number: int) -> None:
+        self.feed(ev.ListeningFailed(pick(self.watcher.listens, number, 99), "gone"))
+
+    @rule(number=PICK, text=st.none() | TEXTS)
+    def recognize(self, number: int, text: str | None) -> None:
+        recognition_id = pick(sorted(self.watcher.recognitions), number, 99)
+        self.feed(ev.RecognitionEnded(recognition_id, text, None if text else "down"))
+
+    @rule(number=st.sampled_from([0, 0, 0, 1]), written=st.sampled_from([0.0, 0.5, 1.0]))
+    def say_words(self, number: int, written: float) -> None:
+        reply = self.reply(number)
+        if reply is None or reply.epoch is None:
+            return
+        self.word += 1
+        start_ms = sum(word.end_ms - word.start_ms for word in reply.words)
+        word = ev.WordTime(f"w{self.word}", start_ms, start_ms + 100)
+        key = (reply.id, reply.epoch)
+        reply.words.append(word)
+        self.feed(ev.ReplyText(*key, f" {word.text}"))
+        if reply.spoken:
+            self.feed(ev.ReplyWords(*key, (word,)))
+            self.feed(ev.ReplyAudio(*key, b"\x05\x00" * 2400))
+            self.write(number, 100 * written)
+
+    @rule(number=PICK, ms=st.integers(0, 400))
+    def write(self, number: int, ms: float) -> None:
+        reply = self.reply(number)
+        response_id = "none" if reply is None else reply.id
+        left_ms = 0.0 if reply is None else reply.audio_ms - reply.written_ms
+        self.feed(ev.AudioWritten(response_id, min(ms, left_ms)))
+
+    @rule(
+        number=PICK,
+        stale=st.sampled_from([0, 0, 0, 1]),
+        kind=st.sampled_from(["text", "words", "audio", "timed"]),
+        size=st.integers(0, 400),
+    )
+    def say_anything(self, number: int, stale: int, kind: str, size: int) -> None:
+        reply = self.reply(number)
+        key = ("none", 0) if reply is None else (reply.id, (reply.epoch or 0) + stale)
+        if reply is not None:
+            reply.wild = True
+        match kind:
+            case "text":
+                self.feed(ev.ReplyText(*key, "t" * (size % 3) + " " * (size % 2)))
+            case "words":
+                self.feed(ev.ReplyWords(*key, (ev.WordTime("v", size, size + 9.5),)))
+            case "audio" if reply is None or reply.spoken:
+                self.feed(ev.ReplyAudio(*key, b"\x07\x00" * 24 * size))
+            case _:
+                self.feed(ev.ReplyTimed(*key, self.now - 1, None, self.now, self.now))
+
+    @rule(
+        number=st.sampled_from([0, 0, 0, 1, 5]),
+        stale=st.sampled_from([0, 0, 0, 1]),
+        outcome=st.sampled_from(ev.ReplyOutcome),
+    )
+    def end_reply(self, number: int, stale: int, outcome: ev.ReplyOutcome) -> None:
+        reply = self.reply(number)
+        key = ("none", 0) if reply is None else (reply.id, (reply.epoch or 0) + stale)
+        self.feed(ev.ReplyEnded(*key, outcome))
+
+    # What always holds.
+
+    @invariant()
+    def settings_are_within_their_bounds(self) -> None:
+        now = self.session.settings
+        assert now.voice in self.can.voices
+        assert 0.25 <= now.speed <= 1.5
+        assert len(now.instructions) <= self.can.max_text_chars
+        assert now.max_output_tokens is None or 1 <= now.max_output_tokens <= 4096
+        turns = now.turn_detection
+        if turns is not None:
+            assert 0 <= turns.threshold <= 1
+            assert 0 <= turns.prefix_padding_ms <= 5000
+            assert 20 <= turns.silence_duration_ms <= 10_000
+
+    def teardown(self) -> None:
+        if not hasattr(self, "session"):
+            return
+        self.feed(ev.Detached())
+        assert self.session.deadline is None
+        self.watcher.settled()
+        told = len(self.effects)
+        self.feed(ev.CreateResponse())
+        self.wake()
+        assert len(self.effects) == told
+        assert self.replayed() == self.effects
+
+    def replayed(self) -> list[fx.Effect]:
+        again = Session("seed", self.first, self.can)
+        effects: list[fx.Effect] = []
+        for now, event in self.done:
+            if event is None:
+                again.handle_deadline(now)
+            else:
+                again.handle(event, now)
+            effects += iter(again.next_effect, None)
+        return effects
+
+
+SessionMachine.TestCase.settings = settings(
+    max_examples=600,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+TestAnySequenceOfEvents = SessionMachine.TestCase

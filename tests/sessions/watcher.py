@@ -1,0 +1,285 @@
+"""Watches everything a session asks for, and fails when a client or a stage would be misled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from antiphon.sessions import effects as fx
+from antiphon.sessions import events as ev
+from antiphon.sessions.items import Item, Role
+
+TAIL_AUDIO = [fx.AudioDone, fx.TranscriptDone, fx.ContentPartDone, fx.ItemDone, fx.OutputItemDone]
+TAIL_TEXT = [fx.TextDone, fx.ContentPartDone, fx.ItemDone, fx.OutputItemDone]
+HEAD = [fx.OutputItemAdded, fx.ItemAdded, fx.ContentPartAdded]
+
+
+@dataclass
+class Reply:
+    """A response as a client and its stages see it."""
+
+    id: str
+    epoch: int | None = None
+    """Set once its stages were started."""
+
+    working: bool = False
+    created: bool = False
+    aborted: bool = False
+    done: bool = False
+    spoken: bool = True
+    item_id: str | None = None
+    told: list[type] = field(default_factory=list[type])
+    """Kinds of its events, deltas left out."""
+
+    text: str = ""
+    words: list[ev.WordTime] = field(default_factory=list[ev.WordTime])
+    wild: bool = False
+    """Whether its words, text and audio do not fit each other."""
+
+    audio_ms: float = 0.0
+    written_ms: float = 0.0
+    cut_ms: float | None = None
+
+
+class Watcher:
+    """Takes in every event and effect in order; asserts what must always hold."""
+
+    def __init__(self, max_items: int) -> None:
+        self.max_items = max_items
+        self.items: list[str] = []
+        self.known: dict[str, Item] = {}
+        self.user_text: dict[str, str] = {}
+        self.open_items: set[str] = set()
+        self.replies: dict[str, Reply] = {}
+        self.ids: set[str] = set()
+        self.running: str | None = None
+        self.recognizing: set[int] = set()
+        self.recognitions: dict[int, bytes] = {}
+        self.listening: set[int] = set()
+        self.listens: list[int] = []
+        self.promised: str | None = None
+        self.audio_end_ms = 0
+        self.effects = 0
+
+    # Events.
+
+    def event(self, event: ev.Event) -> None:
+        match event:
+            case ev.ListeningFailed(listen_id=listen_id):
+                self.listening.discard(listen_id)
+            case ev.RecognitionEnded(recognition_id=recognition_id):
+                self.recognizing.discard(recognition_id)
+            case ev.AudioWritten(response_id=response_id, ms=ms):
+                if (reply := self.replies.get(response_id)) is not None and not reply.aborted:
+                    reply.written_ms += ms
+            case ev.ReplyEnded(response_id=response_id, epoch=epoch):
+                if (reply := self.replies.get(response_id)) is not None and reply.epoch == epoch:
+                    reply.working = False
+            case _:
+                pass
+
+    def settled(self) -> None:
+        """The session has ended: nothing may be left behind."""
+        assert self.running is None
+        assert not self.open_items
+        assert not self.recognizing
+        assert not self.listening
+        for reply in self.replies.values():
+            assert not reply.working, "a reply was neither ended nor aborted"
+            assert reply.done == reply.created
+
+    # Effects.
+
+    def effect(self, effect: fx.Effect) -> None:
+        self.effects += 1
+        assert isinstance(effect, fx.SessionCreated) == (self.effects == 1)
+        match effect:
+            case fx.ItemAdded(item=item, previous_item_id=previous):
+                self._item_added(item, previous)
+            case fx.ItemDone(item=item, previous_item_id=previous):
+                assert previous is None or previous in self.items
+                self.open_items.remove(item.id)
+                self._of_reply(effect, item.id)
+            case fx.ItemDeleted(item_id=item_id):
+                assert item_id not in self.open_items
+                self.items.remove(item_id)
+            case fx.ItemTruncated(item_id=item_id, audio_end_ms=end_ms):
+                for reply in self.replies.values():
+                    if reply.item_id == item_id:
+                        self._cut(reply, end_ms)
+            case fx.TranscriptionDone(item_id=item_id) | fx.TranscriptionFailed(item_id=item_id):
+                assert item_id in self.items
+            case fx.SpeechStarted() | fx.SpeechStopped() | fx.BufferCommitted():
+                self._turn(effect)
+            case fx.BufferCleared():
+                self.promised = None
+            case fx.StartListening() | fx.StopListening() | fx.FeedListening():
+                self._listening(effect)
+            case fx.StartRecognition(recognition_id=recognition_id):
+                assert recognition_id not in self.recognitions
+                self.recognitions[recognition_id] = effect.pcm
+                self.recognizing.add(recognition_id)
+            case fx.CancelRecognition(recognition_id=recognition_id):
+                self.recognizing.remove(recognition_id)
+            case fx.StartReply() | fx.AbortReply():
+                self._work(effect)
+            case _:
+                self._response(effect)
+
+    def _item_added(self, item: Item, previous: str | None) -> None:
+        assert item.id not in self.items
+        assert previous is None or previous in self.items
+        if len(self.items) == self.max_items:
+            del self.items[0]
+        at = 0 if previous is None else self.items.index(previous) + 1
+        if item.role is not Role.ASSISTANT or item.text:
+            assert previous is not None or at == 0
+        self.items.insert(at, item.id)
+        self.known[item.id] = item
+        self.open_items.add(item.id)
+        self._of_reply(fx.ItemAdded(item, previous), item.id)
+
+    def _of_reply(self, effect: fx.ItemAdded | fx.ItemDone, item_id: str) -> None:
+        for reply in self.replies.values():
+            if reply.item_id == item_id and not reply.done:
+                reply.told.append(type(effect))
+
+    def _turn(self, effect: fx.SpeechStarted | fx.SpeechStopped | fx.BufferCommitted) -> None:
+        match effect:
+            case fx.SpeechStarted(item_id=item_id):
+                assert item_id not in self.ids
+                self.ids.add(item_id)
+                self.promised = item_id
+            case fx.SpeechStopped(item_id=item_id):
+                assert item_id == self.promised
+            case fx.BufferCommitted(item_id=item_id, previous_item_id=previous):
+                assert previous is None or previous in self.items
+                assert self.promised in (None, item_id)
+                self.promised = None
+
+    def _listening(
+        self, effect: fx.StartListening | fx.StopListening | fx.FeedListening
+    ) -> None:
+        match effect:
+            case fx.StartListening(listen_id=listen_id):
+                assert not self.listening
+                assert listen_id not in self.listens
+                self.listens.append(listen_id)
+                self.listening.add(listen_id)
+            case fx.StopListening(listen_id=listen_id):
+                self.listening.remove(listen_id)
+                # The client switched it off; what it was told of stays in the buffer.
+                self.promised = None
+            case fx.FeedListening(listen_id=listen_id):
+                assert listen_id in self.listening
+
+    def _work(self, effect: fx.StartReply | fx.AbortReply) -> None:
+        match effect:
+            case fx.StartReply():
+                reply = self.replies.setdefault(effect.response_id, Reply(effect.response_id))
+                assert not reply.aborted
+                assert not reply.done
+                assert reply.epoch is None
+                reply.epoch, reply.working, reply.spoken = effect.epoch, True, effect.speak
+                self._check_context(effect.messages)
+            case fx.AbortReply(response_id=response_id, epoch=epoch):
+                reply = self.replies[response_id]
+                assert reply.epoch in (None, epoch)
+                assert not reply.aborted
+                reply.aborted, reply.working = True, False
+                self._cut(reply, reply.written_ms)
+
+    def _cut(self, reply: Reply, ms: float) -> None:
+        reply.cut_ms = ms if reply.cut_ms is None else min(reply.cut_ms, ms)
+
+    def _check_context(self, messages: tuple[fx.ContextMessage, ...]) -> None:
+        said = [message for message in messages if message.role != "system"]
+        assert all(message.text.strip() for message in messages)
+        mine = {r.item_id: r for r in self.replies.values() if r.item_id is not None}
+        allowed = [i for i in self.items if i in mine]
+        for message in said:
+            if message.role != "assistant":
+                continue
+            fits = [i for i in allowed if self._may_say(mine[i], message.text)]
+            texts = [self.known[i].text for i in self.items]
+            assert fits or message.text in texts, f"{message.text!r} is of no item there is"
+        assert len(said) <= len(self.items) + 1
+
+    def _may_say(self, reply: Reply, text: str) -> bool:
+        if not reply.text.strip().startswith(text):
+            return False
+        if reply.wild or reply.cut_ms is None or not reply.spoken:
+            return True
+        count = len(text.split())
+        return all(word.end_ms <= reply.cut_ms for word in reply.words[:count])
+
+    def _response(self, effect: fx.Effect) -> None:
+        match effect:
+            case fx.ResponseCreated(response=view):
+                reply = self.replies.setdefault(view.id, Reply(view.id))
+                assert self.running is None
+                assert not reply.created
+                assert not reply.aborted
+                assert view.output == ()
+                reply.created, self.running = True, view.id
+            case fx.ResponseDone(response=view):
+                self._done(self._visible(view.id), view)
+            case fx.OutputItemAdded(response_id=response_id, item=item):
+                reply = self._visible(response_id)
+                assert not reply.aborted
+                assert reply.told == []
+                assert item.id not in self.ids
+                self.ids.add(item.id)
+                reply.item_id = item.id
+                reply.told.append(type(effect))
+            case fx.OutputItemDone(response_id=response_id):
+                self._visible(response_id).told.append(type(effect))
+            case (
+                fx.ContentPartAdded(at=at)
+                | fx.ContentPartDone(at=at)
+                | fx.AudioDone(at=at)
+                | fx.TranscriptDone(at=at)
+                | fx.TextDone(at=at)
+            ):
+                reply = self._visible(at.response_id)
+                assert at.item_id == reply.item_id
+                reply.told.append(type(effect))
+            case (
+                fx.TextDelta(at=at)
+                | fx.TranscriptDelta(at=at)
+                | fx.AudioDelta(at=at)
+                | fx.WordSpoken(at=at)
+            ):
+                self._delta(self._visible(at.response_id), effect)
+            case _:
+                pass
+
+    def _visible(self, response_id: str) -> Reply:
+        reply = self.replies[response_id]
+        assert reply.created, "a draft was told of"
+        assert not reply.done
+        return reply
+
+    def _delta(self, reply: Reply, effect: fx.Effect) -> None:
+        assert reply.told == HEAD
+        assert not reply.aborted
+        match effect:
+            case fx.AudioDelta(epoch=epoch, pcm=pcm):
+                assert epoch == reply.epoch
+                reply.audio_ms += len(pcm) / 48
+            case fx.TextDelta(text=text) | fx.TranscriptDelta(text=text):
+                reply.text += text
+            case _:
+                pass
+
+    def _done(self, reply: Reply, view: fx.ResponseView) -> None:
+        if reply.item_id is None:
+            assert view.output == ()
+            assert reply.told == []
+        else:
+            assert [item.id for item in view.output] == [reply.item_id]
+            audible = fx.AudioDone in reply.told
+            assert reply.told == HEAD + (TAIL_AUDIO if audible else TAIL_TEXT)
+            assert view.output[0].parts[0].text == reply.text
+        assert view.status is not fx.ResponseStatus.IN_PROGRESS
+        assert view.usage is not None
+        reply.done, self.running = True, None
