@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
 from antiphon.engines.chunks import Word
@@ -57,7 +57,7 @@ class Caller:
     )
 
     @contextlib.asynccontextmanager
-    async def on_the_line(self) -> AsyncIterator[None]:
+    async def on_the_line(self) -> AsyncGenerator[None]:
         """Keep microphone and ear open."""
         tasks = [asyncio.create_task(self._speak()), asyncio.create_task(self._listen())]
         try:

@@ -59,7 +59,8 @@ class ServerProcess:
         """Return what server and engine hold together, shared pages counted once."""
         root = psutil.Process(self.process.pid)
         family = [root, *root.children(recursive=True)]
-        return sum(each.memory_full_info().pss for each in family) >> 20
+        total: int = sum(each.memory_full_info().pss for each in family)
+        return total >> 20
 
 
 def _launch(command: list[str]) -> subprocess.Popen[bytes]:

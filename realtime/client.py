@@ -7,7 +7,7 @@ benchmarks talk through it.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -74,7 +74,7 @@ class ServerError(Exception):
 
 
 @asynccontextmanager
-async def open_session(url: str, *, extensions: bool = False) -> AsyncIterator[RealtimeClient]:
+async def open_session(url: str, *, extensions: bool = False) -> AsyncGenerator[RealtimeClient]:
     """Connect to ``url`` (``ws://host:port/v1/realtime``); close when left.
 
     Raises:

@@ -109,14 +109,13 @@ class Connection:
         self._input = InputDecoder(session.settings.input_format)
         self._timer: asyncio.TimerHandle | None = None
         self._closing: Closing | None = None
-        self._reader: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Serve the client until it is gone or has to go. Leaves nothing behind."""
-        self._handle(ev.Attached(int(time.time())))
         writer = self._loop.create_task(self._write(), name=f"{self._session.id}-write")
         self._reader = self._loop.create_task(self._read(), name=f"{self._session.id}-read")
         try:
+            self._handle(ev.Attached(int(time.time())))
             await asyncio.wait([writer, self._reader], return_when=asyncio.FIRST_COMPLETED)
         finally:
             await self._shut(writer)
@@ -127,7 +126,7 @@ class Connection:
         with suppress(Disconnected):
             while True:
                 await self._receive(await self._socket.receive())
-                await self._work.wait_room()
+                await self._take_turns()
 
     async def _receive(self, data: str | bytes) -> None:
         try:
@@ -177,7 +176,12 @@ class Connection:
         for start in range(0, len(audio), SLICE_BYTES):
             pcm = self._input.feed(audio[start : start + SLICE_BYTES])
             self._handle(ev.AppendAudio(pcm, message.event_id))
-            await self._work.wait_room()
+            await self._take_turns()
+
+    async def _take_turns(self) -> None:
+        """Wait for room; at least let others run: messages that are here don't suspend."""
+        await self._work.wait_room()
+        await asyncio.sleep(0)
 
     def _flush_input(self, event: ev.ClientEvent) -> None:
         # A commit is the end of an utterance: what resampling holds back belongs to it.
@@ -269,8 +273,7 @@ class Connection:
 
     def _close_soon(self, code: int, reason: str) -> None:
         self._closing = Closing(code, reason)
-        if self._reader is not None:
-            self._reader.cancel()
+        self._reader.cancel()
 
     async def _shut(self, writer: asyncio.Task[None]) -> None:
         """End the session, write what is left to say if someone has to go, free everything."""
@@ -278,13 +281,11 @@ class Connection:
         self._handle(ev.Detached())
         self._disarm()
         self._outbox.close()
-        if self._reader is not None:
-            self._reader.cancel()
+        self._reader.cancel()
         if self._closing is not None:
             await asyncio.wait([writer], timeout=CLOSE_SECONDS)
         writer.cancel()
-        tasks = [writer, *([self._reader] if self._reader else [])]
-        for result in await asyncio.gather(*tasks, return_exceptions=True):
+        for result in await asyncio.gather(writer, self._reader, return_exceptions=True):
             if isinstance(result, Exception):
                 logger.error("session %s failed", self._session.id, exc_info=result)
                 self._closing = self._closing or Closing(1011, "internal error")

@@ -126,7 +126,10 @@ def _step(session: Session, line: _Line, path: Path, number: int) -> Step:
     else:
         event = _event(line, path, number)
         session.handle(event, line.now)
-    return Step(line.now, event, tuple(iter(session.next_effect, None)))
+    effects: list[Effect] = []
+    while (effect := session.next_effect()) is not None:
+        effects.append(effect)
+    return Step(line.now, event, tuple(effects))
 
 
 def _event(line: _Line, path: Path, number: int) -> ev.Event:

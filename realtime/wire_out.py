@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import msgspec
 
@@ -21,6 +21,40 @@ DELTA_BYTES = 24_000
 """Audio of one delta: 500 ms of PCM, 32 KB of base64, well below any client's frame limit."""
 
 _encoder = msgspec.json.Encoder()
+
+_BufferEffect: TypeAlias = (
+    fx.SpeechStarted | fx.SpeechStopped | fx.BufferCommitted | fx.BufferCleared
+)
+_ConversationEffect: TypeAlias = (
+    fx.ItemAdded
+    | fx.ItemDone
+    | fx.ItemRetrieved
+    | fx.ItemTruncated
+    | fx.ItemDeleted
+    | fx.TranscriptionDone
+    | fx.TranscriptionFailed
+)
+_ExtensionEffect: TypeAlias = fx.WordSpoken | fx.TurnMeasured
+_OutputEffect: TypeAlias = (
+    fx.OutputItemAdded
+    | fx.OutputItemDone
+    | fx.ContentPartAdded
+    | fx.ContentPartDone
+    | fx.TextDelta
+    | fx.TextDone
+    | fx.TranscriptDelta
+    | fx.TranscriptDone
+)
+_SimpleEffect: TypeAlias = (
+    fx.SessionCreated
+    | fx.SessionUpdated
+    | fx.ErrorRaised
+    | _BufferEffect
+    | _ConversationEffect
+    | _ExtensionEffect
+    | _OutputEffect
+)
+"""What is told in exactly one frame."""
 
 
 class WireEncoder:
@@ -86,7 +120,7 @@ class WireEncoder:
             delta = b64encode(audio[start : start + DELTA_BYTES]).decode()
             yield self._frame("response.output_audio.delta", {**_at(at), "delta": delta})
 
-    def _simple(self, effect: fx.ClientEffect) -> tuple[str, Json]:
+    def _simple(self, effect: _SimpleEffect) -> tuple[str, Json]:
         match effect:
             case fx.SessionCreated(settings=settings, expires_at=expires_at):
                 return "session.created", {"session": self._session(settings, expires_at)}
@@ -113,16 +147,7 @@ class WireEncoder:
             case _:
                 return self._output(effect)
 
-    def _conversation(
-        self,
-        effect: fx.ItemAdded
-        | fx.ItemDone
-        | fx.ItemRetrieved
-        | fx.ItemTruncated
-        | fx.ItemDeleted
-        | fx.TranscriptionDone
-        | fx.TranscriptionFailed,
-    ) -> tuple[str, Json]:
+    def _conversation(self, effect: _ConversationEffect) -> tuple[str, Json]:
         match effect:
             case fx.ItemAdded(item=item, previous_item_id=previous):
                 body = {"previous_item_id": previous, "item": self._item(item)}
@@ -158,22 +183,10 @@ class WireEncoder:
                         "param": None,
                     },
                 }
+            case _:
+                assert_never(effect)
 
-    def _output(
-        self,
-        effect: fx.OutputItemAdded
-        | fx.OutputItemDone
-        | fx.ContentPartAdded
-        | fx.ContentPartDone
-        | fx.TextDelta
-        | fx.TextDone
-        | fx.TranscriptDelta
-        | fx.TranscriptDone
-        | fx.AudioDelta
-        | fx.AudioDone
-        | fx.ResponseCreated
-        | fx.ResponseDone,
-    ) -> tuple[str, Json]:
+    def _output(self, effect: _OutputEffect) -> tuple[str, Json]:
         match effect:
             case fx.OutputItemAdded():
                 return "response.output_item.added", self._output_item(effect)
@@ -191,8 +204,6 @@ class WireEncoder:
                 return "response.output_audio_transcript.delta", {**_at(at), "delta": text}
             case fx.TranscriptDone(at=at, text=text):
                 return "response.output_audio_transcript.done", {**_at(at), "transcript": text}
-            case fx.AudioDelta() | fx.AudioDone() | fx.ResponseCreated() | fx.ResponseDone():
-                raise AssertionError("encoded apart: may take several frames")
             case _:
                 assert_never(effect)
 
@@ -278,9 +289,7 @@ class WireEncoder:
         return body
 
 
-def _buffer(
-    effect: fx.SpeechStarted | fx.SpeechStopped | fx.BufferCommitted | fx.BufferCleared,
-) -> tuple[str, Json]:
+def _buffer(effect: _BufferEffect) -> tuple[str, Json]:
     match effect:
         case fx.SpeechStarted(audio_start_ms=start, item_id=item_id):
             body: Json = {"audio_start_ms": start, "item_id": item_id}
@@ -292,9 +301,11 @@ def _buffer(
             return "input_audio_buffer.committed", body
         case fx.BufferCleared():
             return "input_audio_buffer.cleared", {}
+        case _:
+            assert_never(effect)
 
 
-def _extension(effect: fx.WordSpoken | fx.TurnMeasured) -> tuple[str, Json]:
+def _extension(effect: _ExtensionEffect) -> tuple[str, Json]:
     match effect:
         case fx.WordSpoken(at=at, word=word, start_ms=start_ms, end_ms=end_ms):
             return "antiphon.word", {
@@ -306,6 +317,8 @@ def _extension(effect: fx.WordSpoken | fx.TurnMeasured) -> tuple[str, Json]:
             }
         case fx.TurnMeasured():
             return "antiphon.metrics", _measured(effect)
+        case _:
+            assert_never(effect)
 
 
 def _measured(effect: fx.TurnMeasured) -> Json:

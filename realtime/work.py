@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from typing import assert_never
 
 from ..engines import pipeline as pl
 from ..engines.chunks import (
@@ -119,6 +120,8 @@ class Work:
                 self._cancel(response_id)
             case fx.CloseConnection():
                 raise AssertionError("the connection carries this out itself")
+            case _:
+                assert_never(effect)
 
     async def wait_room(self) -> None:
         """Return once more audio may be appended."""
@@ -176,6 +179,8 @@ class Work:
                     case End(error=error):
                         message = error.message if error else "voice activity ended"
                         self._tell(ev.ListeningFailed(listen_id, message))
+                    case _:
+                        assert_never(chunk)
         finally:
             # Whoever waits for room here would wait for ever: nobody reads it now.
             listening.stop()
@@ -214,6 +219,8 @@ class Work:
                         self._tell(ev.RecognitionEnded(recognition_id, text))
                     case End():
                         self._tell(_not_recognized(recognition_id, chunk))
+                    case _:
+                        assert_never(chunk)
         finally:
             stream.cancel()
 
@@ -266,6 +273,8 @@ def _reply_event(key: tuple[str, int], chunk: pl.ReplyChunk | End) -> ev.StageEv
             )
         case End():
             return _reply_ended(key, chunk)
+        case _:
+            assert_never(chunk)
 
 
 _OUTCOMES = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import assert_never
 
 from .context import context_messages
-from .conversation import BYTES_PER_MS
 from .delivery import Delivery
+from .draft import Draft, ReplyEvent
 from .effects import AbortReply, ResponseStatus, StartReply, TokenUsage
 from .errors import ErrorInfo, Refusal
 from .events import (
@@ -25,38 +25,6 @@ from .measure import TurnClock, measure_turn
 from .response import Plan, Response
 from .settings import Modality, check_text, check_tokens, check_voice
 from .state import Deadline, DeadlineReason, SessionState
-
-ReplyEvent: TypeAlias = ReplyText | ReplyWords | ReplyAudio | ReplyTimed | ReplyEnded
-
-HELD_MS = 10_000
-"""Audio made ahead for an answer that may never be given; a draft beyond it is dropped."""
-
-
-class Draft:
-    """An answer prepared in a pause, before it is known that the turn is over."""
-
-    def __init__(self, response: Response, basis: object) -> None:
-        self.response = response
-        self.basis = basis
-        """What it was made from; it is worth nothing once that has changed."""
-
-        self.held: list[ReplyEvent] = []
-        self._held_bytes = 0
-        self._failed = False
-
-    @property
-    def useless(self) -> bool:
-        """Whether it is better made again: it failed, or is more than may be held."""
-        return self._failed or self._held_bytes > HELD_MS * BYTES_PER_MS
-
-    def hold(self, event: ReplyEvent) -> None:
-        """Keep what a stage made until the answer is given."""
-        self.held.append(event)
-        if isinstance(event, ReplyAudio):
-            self._held_bytes += len(event.pcm)
-        elif isinstance(event, ReplyEnded):
-            self._failed = event.outcome is ReplyOutcome.FAILED
-
 
 class Answers:
     """Owns every response of a session."""
@@ -351,6 +319,8 @@ class Answers:
                 response.timed = event
             case ReplyEnded():
                 self._reply_ended(event)
+            case _:
+                assert_never(event)
 
     def _reply_ended(self, event: ReplyEnded) -> None:
         usage = TokenUsage(
@@ -370,6 +340,8 @@ class Answers:
                     type="server_error",
                 )
                 self._end(ResponseStatus.FAILED, error=error, usage=usage)
+            case _:
+                assert_never(event.outcome)
 
     def _stop_active(self, reason: str, now: float) -> None:
         active = self._active

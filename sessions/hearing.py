@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from .answers import Answers
 from .conversation import BYTES_PER_MS
@@ -233,6 +234,8 @@ class Hearing:
                 self._drop_ahead()
             case TurnEnded(speech_end_ms=speech_end_ms, end_ms=end_ms):
                 self._end_turn(speech_end_ms, end_ms, now)
+            case _:
+                assert_never(change)
 
     def _begin_turn(self, start_ms: int, now: float) -> None:
         start_ms = max(start_ms, self._buffer.start_ms)

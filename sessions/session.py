@@ -200,6 +200,8 @@ class Session:
                 self._state.conversation.remove(item_id)
                 self._state.emit(ItemDeleted(item_id))
                 self._hearing.forget(item_id, now)
+            case _:
+                assert_never(event)
 
     def _item(self, item_id: str, verb: str, doing: str) -> Item:
         item = self._state.conversation.get(item_id)

@@ -65,11 +65,6 @@ class TurnDetector:
         self._reset()
 
     @property
-    def in_turn(self) -> bool:
-        """Whether a turn has begun and not ended."""
-        return self._in_turn
-
-    @property
     def position_ms(self) -> int:
         """End of the audio judged so far."""
         return self._position_ms
@@ -142,7 +137,7 @@ class TurnDetector:
 
     def _finish(self) -> TurnEnded:
         # What was judged may run past the silence by part of a frame.
-        end_ms = min(self._position_ms, self._speech_end_ms + self.settings.silence_duration_ms)
+        end_ms = self._speech_end_ms + self.settings.silence_duration_ms
         ended = TurnEnded(self._speech_end_ms, end_ms)
         self.restart(end_ms)
         return ended

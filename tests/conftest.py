@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-
-from antiphon.engines.chunks import Samples
 from tests.support.server import Server, serving, shipped, write_deployment
 from tests.support.speech import Ear, Speaker, hearing, speaking
+
+from antiphon.engines.chunks import Samples
 
 SCRIPTED_LINE = (
     "Certainly. The sky is blue because air scatters blue light more than red light. "

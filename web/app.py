@@ -21,7 +21,7 @@ from ..engines.deployment import Deployment
 from ..engines.pipeline import Pipeline
 from ..engines.stage import StageFailure
 from ..realtime.service import RealtimeService
-from .errors import http_error, not_found
+from .errors import http_error, not_allowed, not_found
 from .socket import StarletteSocket
 from .watchdog import Watchdog
 
@@ -61,7 +61,7 @@ class Server:
         self.app = Starlette(
             routes=self._routes(),
             middleware=[Middleware(BaseHTTPMiddleware, dispatch=_add_headers)],
-            exception_handlers={404: not_found, Exception: http_error},
+            exception_handlers={404: not_found, 405: not_allowed, Exception: http_error},
             lifespan=self._lifespan,
         )
 

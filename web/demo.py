@@ -7,8 +7,8 @@ played at real-time speed to nobody, and written down: as text, as WAV, as a pic
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -78,14 +78,22 @@ def run_demo(url: str | None, config: Path, cache_root: Path, out: Path) -> None
     Raises:
         DemoError: it could not be held; the message says what to do.
     """
-    _fetch_models(cache_root)
     report = Report()
-    try:
+    with _naming(out):
         out.mkdir(parents=True, exist_ok=True)
+    _fetch_models(cache_root)
+    try:
         story = asyncio.run(_demo(url, config, cache_root, report))
-        report.files(write_results(story, out))
     except StageFailure as failure:
         raise DemoError(failure.error.message) from None
+    with _naming(out):
+        report.files(write_results(story, out))
+
+
+@contextmanager
+def _naming(out: Path) -> Generator[None]:
+    try:
+        yield
     except OSError as error:
         raise DemoError(f"cannot write to {out}: {error.strerror}; pass another --out") from None
 
@@ -143,9 +151,8 @@ async def _converse(socket_url: str, lines: Sequence[Spoken], report: Report) ->
     async def script(call: Call) -> None:
         turns: list[Turn] = []
         for line, utterance in lines:
-            if line.cuts_in_after_ms is not None:
-                await call.played(line.cuts_in_after_ms)
-            elif turns:
+            cuts_in = line.cuts_in_after_ms
+            if turns and not (cuts_in is not None and await call.played(cuts_in)):
                 await call.finished()
                 report.answered(turns[-1])
             turns.append(await call.say(line.text, utterance))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,10 +34,16 @@ CALL_SECONDS = 300
 """A conversation lasts no longer."""
 
 HEAR_SECONDS = 10
-"""For the server to notice that somebody speaks."""
+"""For the server to notice that somebody speaks, from the last word on."""
 
-ANSWER_SECONDS = 60
-"""For all of a turn, from its last word on: to be understood, answered, and heard."""
+ANSWER_SECONDS = 30
+"""The server may not be silent for longer while an answer is due."""
+
+TAIL_MS = 1.0
+"""What is left of a reply below this can't be heard."""
+
+REPLY_TOKENS = 150
+"""Bound of an answer: about 45 s of speech. Some small models don't know when to stop."""
 
 SESSION_SECONDS = 10
 """For the server to answer when a session is opened."""
@@ -46,6 +52,7 @@ _CHUNK_BYTES = 2 * OUTPUT_RATE * CHUNK_MS // 1000
 
 _SETTINGS = {
     "type": "realtime",
+    "max_output_tokens": REPLY_TOKENS,
     "audio": {
         "input": {
             "transcription": {"model": "whisper-1"},
@@ -70,8 +77,8 @@ class Watcher(Protocol):
         """A word of the reply begins to sound."""
         ...
 
-    def cut(self, reply: Reply) -> None:
-        """The reply was interrupted."""
+    def cut(self, turn: Turn) -> None:
+        """The reply to the turn was interrupted."""
         ...
 
 
@@ -149,8 +156,8 @@ class Call:
         self._watcher.began(turn)
         return turn
 
-    async def played(self, ms: float) -> None:
-        """Return when so much of the newest reply was heard, or all there is of it."""
+    async def played(self, ms: float) -> bool:
+        """Return when so much of the newest reply was heard; false: it was over before."""
 
         def enough() -> bool:
             reply = self._turns[-1].reply
@@ -158,6 +165,7 @@ class Call:
             return self._settled or (played or 0) >= ms
 
         await self._until(enough, ANSWER_SECONDS, "the server did not answer")
+        return not self._settled
 
     async def finished(self) -> None:
         """Return when the newest turn was answered and the answer heard to its end."""
@@ -189,19 +197,15 @@ class Call:
         return self._playback.buffered_ms(self._now)
 
     async def _until(self, is_so: Callable[[], bool], seconds: float, complaint: str) -> None:
-        try:
-            async with asyncio.timeout(seconds + self._left_to_say_seconds):
-                while not is_so():
-                    self._changed.clear()
-                    await self._changed.wait()
-        except TimeoutError:
-            raise DemoError(
-                f"{complaint} within {seconds:.0f} s; its log or `antiphon doctor` may say why"
-            ) from None
-
-    @property
-    def _left_to_say_seconds(self) -> float:
-        return len(self._to_say) * CHUNK_MS / 1000
+        """Wait, but not for longer than ``seconds`` in which nothing happens."""
+        self._note()
+        while not is_so():
+            if self._now > self._changed_at + seconds:
+                raise DemoError(
+                    f"{complaint} within {seconds:.0f} s; its log or `antiphon doctor` may say why"
+                )
+            self._changed.clear()
+            await self._changed.wait()
 
     # The microphone, and what goes with its beat.
 
@@ -335,15 +339,18 @@ class Call:
     def _unheard(self, reply: Reply) -> bool:
         played = self._playback.played_ms(reply.response_id, self._now)
         going_on = reply.status == "in_progress" and bool(reply.pcm)
-        return going_on or played < reply.received_ms
+        return going_on or reply.received_ms - played > TAIL_MS
 
     async def _stop(self, reply: Reply, turn: Turn) -> None:
         now = self._now
         reply.heard_ms = self._playback.played_ms(reply.response_id, now)
         self._playback.drop(now)
         reply.cut_at = self._now
-        turn.interrupted = reply
-        self._watcher.cut(reply)
+        answers = next(each for each in self._turns if reply in each.replies)
+        # An answer to the first half of what somebody is saying was never wanted.
+        if answers is not turn:
+            turn.interrupted = reply
+            self._watcher.cut(answers)
         await self._client.send(
             "conversation.item.truncate",
             item_id=reply.item_id,
@@ -366,16 +373,8 @@ def _finish(reply: Reply, response: Event) -> None:
 
 
 def _as_demo_error(group: ExceptionGroup[Exception]) -> Exception:
-    errors = list(_leaves(group))
+    errors = group.exceptions
     own = [error for error in errors if isinstance(error, DemoError)]
     if not own and isinstance(errors[0], (ConnectionClosed, OSError)):
         return DemoError("the connection to the server broke; its log says why")
     return (own or errors)[0]
-
-
-def _leaves(group: ExceptionGroup[Exception]) -> Iterator[Exception]:
-    for error in group.exceptions:
-        if isinstance(error, ExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error

@@ -309,7 +309,7 @@ class _Line:
         """How many seconds of the line a text takes."""
         from matplotlib.textpath import TextPath
 
-        path: Any = TextPath((0, 0), text.replace(" ", "i"), size=WORD_POINTS)
+        path: Any = TextPath((0, 0), text.replace(" ", "n"), size=WORD_POINTS)
         inches = float(path.get_extents().width) / 72
         return inches * self._length / (WIDTH_INCHES - LEFT_INCHES - RIGHT_INCHES)
 

@@ -75,14 +75,18 @@ class Report:
         self._column += len(word.text) + 1
         self._write(self._styled(word.text, "reply") + " ")
 
-    def cut(self, reply: Reply) -> None:
-        """The reply falls silent."""
+    def cut(self, turn: Turn) -> None:
+        """The reply to a turn falls silent."""
+        reply = turn.reply
+        if reply is None:
+            return
         if self._speaking == reply.response_id:
             self._write(self._styled("✂", "cut"))
         self._end_words()
         if reply.unheard_text:
             self._row("not heard", reply.unheard_text, "dim")
         self._row("", f"heard {_s(reply.heard_ms)} of the {_s(reply.received_ms)} received", "dim")
+        self.answered(turn)
 
     def answered(self, turn: Turn) -> None:
         """All is known of how fast a turn was answered."""

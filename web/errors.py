@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -19,6 +20,16 @@ async def not_found(request: Request, _error: Exception | None) -> Response:
     """Answer a request for something that is not here."""
     message = f"Unknown request URL: {request.method} {request.url.path}."
     return JSONResponse(envelope(message, "invalid_request_error", "unknown_url"), status_code=404)
+
+
+async def not_allowed(request: Request, error: HTTPException) -> Response:
+    """Answer a request by a method that this address does not have."""
+    message = f"Not allowed to {request.method} on {request.url.path}."
+    return JSONResponse(
+        envelope(message, "invalid_request_error", "method_not_allowed"),
+        status_code=405,
+        headers=error.headers,
+    )
 
 
 async def http_error(_request: Request, _error: Exception) -> Response:

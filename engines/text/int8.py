@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import multiprocessing
 import os
 import shutil
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,9 @@ def int8_copy(folder: Path, work: Path) -> Path:
         return folder
     target = work / f"{folder.name}-int8-{_fingerprint([folder / 'config.json', *files])}"
     if not target.is_dir():
-        _make(folder, files, config, target)
+        # In a process of its own, so that the memory it takes is given back.
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            process.submit(_make, folder, files, config, target).result()
     return target
 
 

@@ -135,7 +135,7 @@ class VllmStage:
             await asyncio.wait([loading])
             self._count = len
             if loading.exception() is None:
-                await self._in_thread(loading.result().close)
+                await loading.result().close()
         threads, self._threads = self._threads, None
         if threads is not None:
             threads.shutdown(wait=False)
@@ -185,7 +185,7 @@ class VllmStage:
             logger.error("the engine's process is gone after %.0f s", loop.time() - born)
             self._enter("restarting")
             await self._end_streams(self._unavailable().error)
-            await self._in_thread(engine.close)
+            await engine.close()
             if loop.time() - born > SETTLED_SECONDS:
                 attempts = iter(self._waits)
             again = await self._launch_again(attempts)

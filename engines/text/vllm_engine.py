@@ -8,6 +8,7 @@ engine is a process of its own; ``AsyncLLM`` in this one sends it requests.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import logging
@@ -92,8 +93,8 @@ class TextEngine(Protocol):
         """Stop generating; returns when the engine has been told."""
         ...
 
-    def close(self) -> None:
-        """End the process. Blocks until it is gone."""
+    async def close(self) -> None:
+        """End the process and return when it is gone. Idempotent."""
         ...
 
 
@@ -263,14 +264,24 @@ class _VllmEngine:
             with contextlib.suppress(self._dead_error):
                 await self._engine.abort(request_id)
 
-    def close(self) -> None:
-        if self._engine is None:
+    async def close(self) -> None:
+        engine, self._engine = self._engine, None
+        if engine is None:
             return
-        self._engine.shutdown(timeout=SHUTDOWN_SECONDS)
+        await asyncio.to_thread(self._shut_down, engine)
+        # vLLM leaves its ZeroMQ context open, and that complains when it is collected.
+        # Sockets may be closed by the loop's thread only, the context by any.
+        core = engine.engine_core
+        for socket in tuple(core.ctx._sockets):
+            socket.close(linger=0)
+        await asyncio.to_thread(core.resources.ctx.term)
+        del engine, core
+        # It is held in cycles, and fails to go when only the interpreter's end collects it.
+        await asyncio.to_thread(gc.collect)
+
+    def _shut_down(self, engine: Any) -> None:
+        engine.shutdown(timeout=SHUTDOWN_SECONDS)
         self._process.join(SHUTDOWN_SECONDS)
-        self._engine = None
-        # It is held in cycles, and complains when it goes only as the interpreter does.
-        gc.collect()
 
 
 def _piece(output: Any) -> Piece:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -14,7 +14,6 @@ from openai import AsyncOpenAI
 from openai.resources.realtime.realtime import AsyncRealtimeConnection
 from openai.types.realtime import RealtimeServerEvent
 from pydantic import BaseModel, TypeAdapter
-
 from tests.support.server import Server
 from tests.support.speech import in_real_time, pieces
 
@@ -125,7 +124,7 @@ class Talk:
 
 
 @asynccontextmanager
-async def talking(server: Server, **session: Any) -> AsyncIterator[Talk]:
+async def talking(server: Server, **session: Any) -> AsyncGenerator[Talk, None]:
     """Open a conversation with the given settings."""
     async with (
         AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x") as client,

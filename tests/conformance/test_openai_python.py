@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import pytest
 from openai import AsyncOpenAI
-
-from antiphon.codecs import g711
-from antiphon.codecs.resample import StreamResampler
 from tests.conftest import SCRIPTED_LINE, SCRIPTED_QUESTION
 from tests.support.server import Server
 from tests.support.speech import BYTES_PER_MS, Ear, Speaker, silence, word_error_rate
+
+from antiphon.codecs import g711
+from antiphon.codecs.resample import StreamResampler
 
 from .talk import (
     COMMITTED,
@@ -61,7 +61,9 @@ def test_a_session_begins_and_every_update_is_echoed_whole(scripted_server: Serv
         assert (turns["type"], turns["silence_duration_ms"]) == ("server_vad", 500)
 
         turns = {"type": "server_vad", "silence_duration_ms": 800}
-        changed = await talk.update(instructions="Be brief.", audio={"input": {"turn_detection": turns}})
+        changed = await talk.update(
+            instructions="Be brief.", audio={"input": {"turn_detection": turns}}
+        )
         assert changed["instructions"] == "Be brief."
         assert changed["audio"]["input"]["turn_detection"]["silence_duration_ms"] == 800
         assert changed["audio"]["input"]["turn_detection"]["threshold"] == 0.5
@@ -107,7 +109,10 @@ def check_deltas(events: list[Event]) -> None:
     places = {tuple(event[name] for name in ("response_id", "item_id")) for event in deltas}
     assert len(places) == 1
     assert {(event["output_index"], event["content_index"]) for event in deltas} == {(0, 0)}
-    for kind, whole in (("response.output_audio_transcript", "transcript"), ("response.output_text", "text")):
+    for kind, whole in (
+        ("response.output_audio_transcript", "transcript"),
+        ("response.output_text", "text"),
+    ):
         pieces = "".join(event["delta"] for event in deltas if event["type"] == f"{kind}.delta")
         for done in (event for event in events if event["type"] == f"{kind}.done"):
             assert done[whole] == pieces.strip()

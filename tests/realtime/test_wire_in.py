@@ -381,7 +381,7 @@ def test_the_largest_metadata_is_taken() -> None:
     [
         ({"conversation": "none"}, "unsupported_value", "response.conversation"),
         ({"input": []}, "unsupported_value", "response.input"),
-        ({"tools": [{}]}, "unsupported_value", "response.tools"),
+        ({"tools": [{"type": "function"}]}, "unsupported_value", "response.tools"),
         ({"output_modalities": []}, "invalid_value", "response.output_modalities"),
         (
             {"audio": {"output": {"format": {"type": "audio/pcma", "rate": 1}}}},
@@ -539,8 +539,14 @@ _members = st.recursive(
     ),
     max_leaves=12,
 )
+
+
+def _message(kind: str, members: Json) -> Json:
+    return {**members, "type": kind}
+
+
 _messages = st.builds(
-    lambda kind, members: {**members, "type": kind},
+    _message,
     st.sampled_from(_TYPES),
     st.dictionaries(st.sampled_from(_MEMBERS), _members, max_size=6),
 )

@@ -430,8 +430,8 @@ def test_a_text_part_without_text_is_empty() -> None:
 def test_what_was_heard_is_told_only_to_who_asked_for_transcription() -> None:
     wire = encoder()
     asked = Settings(transcription=Transcription(model="w"))
-    for settings, shown in ((Settings(), None), (asked, "hi"), (Settings(), None)):
-        tell(wire, fx.SessionUpdated("sess_1", settings, 0))
+    for now, shown in ((Settings(), None), (asked, "hi"), (Settings(), None)):
+        tell(wire, fx.SessionUpdated("sess_1", now, 0))
         content = one(fx.ItemDone(HEARD, None), wire)["item"]["content"]
         assert content == [{"type": "input_audio", "transcript": shown}]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+from tests.support.server import Server
 from websockets.asyncio.client import ClientConnection, connect
 
 from antiphon.realtime.client import MAX_FRAME
-from tests.support.server import Server
 
 Event = dict[str, Any]
 
@@ -66,7 +66,7 @@ class Line:
 
 
 @asynccontextmanager
-async def line(server: Server) -> AsyncIterator[Line]:
+async def line(server: Server) -> AsyncGenerator[Line, None]:
     """Open a session without turn detection."""
     async with connect(server.ws_url, max_size=MAX_FRAME, compression=None) as socket:
         each = Line(socket)

@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
-from websockets.exceptions import ConnectionClosedError
-
 from tests.support.server import Server, wait_quiet
+from websockets.exceptions import ConnectionClosedError
 
 from .line import Line, line
 
@@ -90,7 +89,12 @@ REFUSED = [
     (event("input_audio_buffer.append", audio="AAA"), "invalid_value", "audio", "mine"),
     (event("input_audio_buffer.append", audio=None), "invalid_value", "audio", "mine"),
     (event("input_audio_buffer.append", audio=audio(3)), "invalid_value", "audio", "mine"),
-    (event("input_audio_buffer.append", audio=audio(15 << 20 | 2)), "invalid_value", "audio", "mine"),
+    (
+        event("input_audio_buffer.append", audio=audio(15 << 20 | 2)),
+        "invalid_value",
+        "audio",
+        "mine",
+    ),
     (event("input_audio_buffer.commit"), "input_audio_buffer_commit_empty", None, "mine"),
     # Items that there are not, or that can't be.
     (
@@ -127,8 +131,18 @@ REFUSED = [
     (item(type="function_call_output"), "invalid_value", "item.type", "mine"),
     (item(role="robot"), "invalid_value", "item.role", "mine"),
     (item(content=[]), "invalid_value", "item.content", "mine"),
-    (item(content=[{"type": "input_text"}]), "missing_required_parameter", "item.content[0].text", "mine"),
-    (item(content=[{"type": "smell", "text": ""}]), "invalid_value", "item.content[0].type", "mine"),
+    (
+        item(content=[{"type": "input_text"}]),
+        "missing_required_parameter",
+        "item.content[0].text",
+        "mine",
+    ),
+    (
+        item(content=[{"type": "smell", "text": ""}]),
+        "invalid_value",
+        "item.content[0].type",
+        "mine",
+    ),
     (item(id="x" * 65), "invalid_value", "item.id", "mine"),
     (
         event("conversation.item.create", item=HELLO, previous_item_id="nobody"),
@@ -138,9 +152,19 @@ REFUSED = [
     ),
     # Settings that can't be.
     (update(type="transcription"), "invalid_value", "session.type", "mine"),
-    (update(output_modalities=["audio", "text"]), "invalid_value", "session.output_modalities", "mine"),
+    (
+        update(output_modalities=["audio", "text"]),
+        "invalid_value",
+        "session.output_modalities",
+        "mine",
+    ),
     (update(max_output_tokens=0), "invalid_value", "session.max_output_tokens", "mine"),
-    (update(audio={"output": {"voice": "nobody"}}), "invalid_value", "session.audio.output.voice", "mine"),
+    (
+        update(audio={"output": {"voice": "nobody"}}),
+        "invalid_value",
+        "session.audio.output.voice",
+        "mine",
+    ),
     (update(audio={"output": {"speed": 9}}), "invalid_value", "session.audio.output.speed", "mine"),
     (
         update(audio={"input": {"format": {"type": "audio/pcm", "rate": 8000}}}),
@@ -150,7 +174,12 @@ REFUSED = [
     ),
     (listening(type="semantic_fad"), "invalid_value", f"{TURNS}.type", "mine"),
     (listening(type="server_vad", threshold=2), "invalid_value", f"{TURNS}.threshold", "mine"),
-    (listening(silence_duration_ms="long"), "invalid_value", f"{TURNS}.silence_duration_ms", "mine"),
+    (
+        listening(silence_duration_ms="long"),
+        "invalid_value",
+        f"{TURNS}.silence_duration_ms",
+        "mine",
+    ),
     # Responses.
     (event("response.cancel"), "response_cancel_not_active", None, "mine"),
     (
@@ -222,8 +251,8 @@ def test_a_message_without_end_closes_only_its_own_connection(scripted_server: S
     async def main() -> None:
         async with line(scripted_server) as other:
             async with line(scripted_server) as each:
+                await each.say("input_audio_buffer.append", audio=audio(24 << 20))
                 with pytest.raises(ConnectionClosedError) as closed:
-                    await each.say("input_audio_buffer.append", audio=audio(24 << 20))
                     await each.hear()
                 assert closed.value.rcvd is not None
                 assert closed.value.rcvd.code == 1009

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.support.server import Server, wait_quiet
+from tests.support.speech import Speaker, in_real_time, silence
 from websockets.asyncio.client import connect
 
 from antiphon.realtime.client import MAX_FRAME
-from tests.support.server import Server, wait_quiet
-from tests.support.speech import Speaker, in_real_time, silence
 
 from .line import Line, line
 

@@ -7,8 +7,6 @@ import base64
 from dataclasses import dataclass
 
 import pytest
-
-from antiphon.realtime.client import RealtimeClient, open_session
 from tests.support.server import Server
 from tests.support.speech import (
     BYTES_PER_MS,
@@ -20,12 +18,15 @@ from tests.support.speech import (
     word_errors,
 )
 
+from antiphon.realtime.client import RealtimeClient, open_session
+
 pytestmark = [pytest.mark.models, pytest.mark.server, pytest.mark.timeout(180)]
 
 QUESTIONS = (
     "What is the capital of France?",
-    "What colour is the sky on a clear day?",
-    "How do I make a cup of tea?",
+    "What is the color of the sky?",
+    "What do cats like to eat?",
+    "Can you tell me about the moon?",
 )
 
 TURN_SECONDS = 60.0

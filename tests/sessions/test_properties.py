@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,7 +21,6 @@ from antiphon.sessions.errors import ErrorInfo
 from antiphon.sessions.items import NewItem, Part, PartKind, Role
 from antiphon.sessions.session import Session
 from antiphon.sessions.settings import (
-    UNSET,
     AudioFormat,
     Capabilities,
     Modality,
@@ -36,6 +35,8 @@ T = TypeVar("T")
 
 PICK = st.integers(0, 7)
 """Which of the ids there are; the last ones are of nothing there is."""
+
+OFTEN_NEWEST = st.sampled_from([0, 0, 0, 0, 1, 2, 7])
 
 CAPABILITIES = st.sampled_from(
     [
@@ -53,29 +54,38 @@ CAPABILITIES = st.sampled_from(
     ]
 )
 TEXTS = st.sampled_from(["", " ", "yes", "well then", "a text that is much too long"])
+SCRIPTS = st.sampled_from(["s", "sss", "sss..", "sss......", "..", "....", "sss...sss......"])
+"""Speech and silence, 100 ms a letter."""
+
 PROBABILITIES = st.lists(st.floats(0, 1) | st.just(float("nan")), max_size=20).map(tuple)
 
-TURNS = st.builds(
-    TurnDetectionPatch,
-    threshold=st.sampled_from([UNSET, 0.1, 0.9, 2.0]),
-    prefix_padding_ms=st.sampled_from([UNSET, 0, 5000, -1]),
-    silence_duration_ms=st.sampled_from([UNSET, 20, 260, 800, 10**6]),
-    create_response=st.sampled_from([UNSET, True, False]),
-    interrupt_response=st.sampled_from([UNSET, True, False]),
-)
-PATCHES = st.builds(
-    SettingsPatch,
-    instructions=st.just(UNSET) | TEXTS,
-    modality=st.sampled_from([UNSET, *Modality]),
-    input_format=st.sampled_from([UNSET, *AudioFormat]),
-    voice=st.sampled_from([UNSET, "ada", "bob", "eve"]),
-    speed=st.sampled_from([UNSET, 0.25, 1.5, float("nan"), 9.0]),
-    turn_detection=st.just(UNSET) | st.none() | TURNS,
-    transcription=st.just(UNSET)
-    | st.none()
-    | st.builds(TranscriptionPatch, language=st.sampled_from([UNSET, None, "en"])),
-    max_output_tokens=st.sampled_from([UNSET, None, 1, 4096, 0]),
-    extensions=st.sampled_from([UNSET, True, False]),
+VALUES: dict[str, list[Any]] = {
+    "instructions": ["", "Be brief.", "far more instructions than are allowed" * 6000],
+    "modality": list(Modality),
+    "input_format": list(AudioFormat),
+    "voice": ["ada", "bob", "eve"],
+    "speed": [0.25, 1.5, float("nan"), 9.0],
+    "transcription": [None, TranscriptionPatch(), TranscriptionPatch(language="en")],
+    "max_output_tokens": [None, 1, 4096, 0],
+    "extensions": [True, False],
+    "turn_detection": [None, TurnDetectionPatch(), TurnDetectionPatch()],
+}
+TURN_VALUES: dict[str, list[Any]] = {
+    "threshold": [0.1, 0.9, 2.0],
+    "prefix_padding_ms": [0, 5000, -1],
+    "silence_duration_ms": [20, 260, 800, 10**6],
+    "create_response": [True, True, False],
+    "interrupt_response": [True, False],
+}
+
+
+def one_of_each(values: dict[str, list[Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    """Return a strategy of one member with one of its values."""
+    return st.sampled_from([{name: value} for name, those in values.items() for value in those])
+
+
+PATCHES = one_of_each(VALUES).map(lambda one: SettingsPatch(**one)) | one_of_each(TURN_VALUES).map(
+    lambda one: SettingsPatch(turn_detection=TurnDetectionPatch(**one))
 )
 OPTIONS = st.builds(
     ev.ResponseOptions,
@@ -121,7 +131,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.drain()
 
     def drain(self) -> None:
-        for effect in iter(self.session.next_effect, None):
+        while (effect := self.session.next_effect()) is not None:
             self.effects.append(effect)
             self.watcher.effect(effect)
 
@@ -148,15 +158,24 @@ class SessionMachine(RuleBasedStateMachine):
 
     # A client that talks.
 
-    @rule(speech=st.booleans(), frames=st.sampled_from([3, 10, 15, 30]), lag=st.booleans())
-    def talk(self, speech: bool, frames: int, lag: bool) -> None:
-        for _ in range(frames):
+    @rule(script=SCRIPTS, lag=st.booleans())
+    def talk(self, script: str, lag: bool) -> None:
+        scores = [float(speech == "s") for speech in script for _ in range(5)]
+        for score in scores:
             self.now += FRAME_MS / 1000
             self.feed(ev.AppendAudio(FRAME))
             if not lag:
-                self.score((float(speech),))
+                self.score((score,))
         if lag:
-            self.score((float(speech),) * frames)
+            self.score(tuple(scores))
+
+    @rule(text=TEXTS, words=st.integers(0, 3))
+    def talk_and_be_answered(self, text: str, words: int) -> None:
+        self.talk("sss..", lag=False)
+        self.recognize(0, text)
+        for _ in range(words):
+            self.say_words(0, 0.5)
+        self.talk("....", lag=False)
 
     def score(self, probabilities: tuple[float, ...], back: int = 0) -> None:
         listen_id = pick(self.watcher.listens, back, 99)
@@ -202,12 +221,18 @@ class SessionMachine(RuleBasedStateMachine):
         previous = pick(self.watcher.items, after, "none") if isinstance(after, int) else after
         self.feed(ev.CreateItem(item, previous, "e"))
 
-    @rule(number=PICK, index=st.sampled_from([0, 0, 0, 1]), ms=st.sampled_from([0, 40, 300, 9999]))
-    def truncate(self, number: int, index: int, ms: int) -> None:
-        item_id = pick(self.watcher.items, number, "none")
+    @rule(
+        number=OFTEN_NEWEST,
+        spoken=st.booleans(),
+        index=st.sampled_from([0, 0, 0, 1]),
+        ms=st.sampled_from([0, 40, 150, 300, 9999]),
+    )
+    def truncate(self, number: int, spoken: bool, index: int, ms: int) -> None:
+        spoke = [i for i in self.watcher.items if self.watcher.known[i].role is Role.ASSISTANT]
+        item_id = pick(spoke if spoken else self.watcher.items, number, "none")
         self.feed(ev.TruncateItem(item_id, index, ms, "e"))
 
-    @rule(number=PICK, drop=st.booleans())
+    @rule(number=OFTEN_NEWEST, drop=st.booleans())
     def touch(self, number: int, drop: bool) -> None:
         item_id = pick(self.watcher.items, number, "none")
         self.feed(ev.DeleteItem(item_id, "e") if drop else ev.RetrieveItem(item_id, "e"))
@@ -216,12 +241,12 @@ class SessionMachine(RuleBasedStateMachine):
     def create_response(self, options: ev.ResponseOptions) -> None:
         self.feed(ev.CreateResponse(options, "e"))
 
-    @rule(named=st.booleans(), number=PICK)
+    @rule(named=st.booleans(), number=OFTEN_NEWEST)
     def cancel(self, named: bool, number: int) -> None:
         response_id = pick(list(self.watcher.replies), number, "none") if named else None
         self.feed(ev.CancelResponse(response_id, "e"))
 
-    @rule(number=PICK, ms=st.integers(-50, 3000))
+    @rule(number=OFTEN_NEWEST, ms=st.integers(-50, 3000))
     def report(self, number: int, ms: int) -> None:
         self.feed(ev.ReportPlayback(pick(list(self.watcher.replies), number, "none"), ms, 0))
 
@@ -231,16 +256,16 @@ class SessionMachine(RuleBasedStateMachine):
 
     # Stages, also late and wrong.
 
-    @rule(number=PICK)
+    @rule(number=st.sampled_from([0, 1, 7, 7]))
     def stop_listening(self, number: int) -> None:
         self.feed(ev.ListeningFailed(pick(self.watcher.listens, number, 99), "gone"))
 
-    @rule(number=PICK, text=st.none() | TEXTS)
+    @rule(number=OFTEN_NEWEST, text=st.none() | TEXTS)
     def recognize(self, number: int, text: str | None) -> None:
         recognition_id = pick(sorted(self.watcher.recognitions), number, 99)
         self.feed(ev.RecognitionEnded(recognition_id, text, None if text else "down"))
 
-    @rule(number=st.sampled_from([0, 0, 0, 1]), written=st.sampled_from([0.0, 0.5, 1.0]))
+    @rule(number=OFTEN_NEWEST, written=st.sampled_from([0.0, 0.5, 1.0]))
     def say_words(self, number: int, written: float) -> None:
         reply = self.reply(number)
         if reply is None or reply.epoch is None:
@@ -256,7 +281,7 @@ class SessionMachine(RuleBasedStateMachine):
             self.feed(ev.ReplyAudio(*key, b"\x05\x00" * 2400))
             self.write(number, 100 * written)
 
-    @rule(number=PICK, ms=st.integers(0, 400))
+    @rule(number=OFTEN_NEWEST, ms=st.integers(0, 400))
     def write(self, number: int, ms: float) -> None:
         reply = self.reply(number)
         response_id = "none" if reply is None else reply.id
@@ -285,7 +310,7 @@ class SessionMachine(RuleBasedStateMachine):
                 self.feed(ev.ReplyTimed(*key, self.now - 1, None, self.now, self.now))
 
     @rule(
-        number=st.sampled_from([0, 0, 0, 1, 5]),
+        number=OFTEN_NEWEST,
         stale=st.sampled_from([0, 0, 0, 1]),
         outcome=st.sampled_from(ev.ReplyOutcome),
     )
@@ -334,9 +359,53 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 SessionMachine.TestCase.settings = settings(
-    max_examples=600,
+    max_examples=150,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestAnySequenceOfEvents = SessionMachine.TestCase
+
+
+# How audio is cut into appends.
+
+Block: TypeAlias = tuple[list[float], int, ev.Event | None]
+"""Scores of frames, how often they are repeated, and what follows."""
+
+BLOCKS: st.SearchStrategy[list[Block]] = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from([0.0, 0.0, 1.0, 1.0, 1.0]), min_size=1, max_size=12),
+        st.integers(1, 3),
+        st.sampled_from([None, None, None, ev.CommitAudio(), ev.ClearAudio()]),
+    ),
+    max_size=12,
+)
+CUTS = st.lists(st.integers(0, 24 * FRAME_MS * 12), max_size=5)
+
+
+def heard(blocks: list[Block], cuts: list[int]) -> list[fx.Effect]:
+    """Return what blocks of audio cause, each cut into appends at some samples."""
+    peer = Peer.attached(Capabilities(voices=("ada",)), TurnDetection(silence_duration_ms=260))
+    for number, (scores, repeat, event) in enumerate(blocks):
+        frames = scores * repeat
+        peer.now += len(frames) * FRAME_MS / 1000
+        pcm = bytes((number + 1, 0)) * (24 * FRAME_MS * len(frames))
+        ends = [2 * cut for cut in sorted(cuts) if 2 * cut < len(pcm)]
+        for start, end in zip([0, *ends], [*ends, len(pcm)], strict=True):
+            peer.feed(ev.AppendAudio(pcm[start:end]))
+        peer.feed(ev.SpeechScored(1, tuple(frames), FRAME_MS))
+        if event is not None:
+            peer.feed(event)
+    return peer.effects
+
+
+@settings(deadline=None, max_examples=60)
+@given(BLOCKS, CUTS)
+def test_it_does_not_matter_how_audio_is_cut_into_appends(
+    blocks: list[Block], cuts: list[int]
+) -> None:
+    whole, cut = heard(blocks, []), heard(blocks, cuts)
+    fed = [b"".join(f.pcm for f in of(fx.FeedListening, effects)) for effects in (whole, cut)]
+    assert fed[0] == fed[1]
+    told = [[e for e in effects if not isinstance(e, fx.FeedListening)] for effects in (whole, cut)]
+    assert told[0] == told[1]

@@ -47,7 +47,6 @@ class Watcher:
         self.max_items = max_items
         self.items: list[str] = []
         self.known: dict[str, Item] = {}
-        self.user_text: dict[str, str] = {}
         self.open_items: set[str] = set()
         self.replies: dict[str, Reply] = {}
         self.ids: set[str] = set()
@@ -57,7 +56,6 @@ class Watcher:
         self.listening: set[int] = set()
         self.listens: list[int] = []
         self.promised: str | None = None
-        self.audio_end_ms = 0
         self.effects = 0
 
     # Events.
@@ -93,21 +91,15 @@ class Watcher:
         self.effects += 1
         assert isinstance(effect, fx.SessionCreated) == (self.effects == 1)
         match effect:
-            case fx.ItemAdded(item=item, previous_item_id=previous):
-                self._item_added(item, previous)
-            case fx.ItemDone(item=item, previous_item_id=previous):
-                assert previous is None or previous in self.items
-                self.open_items.remove(item.id)
-                self._of_reply(effect, item.id)
-            case fx.ItemDeleted(item_id=item_id):
-                assert item_id not in self.open_items
-                self.items.remove(item_id)
-            case fx.ItemTruncated(item_id=item_id, audio_end_ms=end_ms):
-                for reply in self.replies.values():
-                    if reply.item_id == item_id:
-                        self._cut(reply, end_ms)
-            case fx.TranscriptionDone(item_id=item_id) | fx.TranscriptionFailed(item_id=item_id):
-                assert item_id in self.items
+            case (
+                fx.ItemAdded()
+                | fx.ItemDone()
+                | fx.ItemDeleted()
+                | fx.ItemTruncated()
+                | fx.TranscriptionDone()
+                | fx.TranscriptionFailed()
+            ):
+                self._item(effect)
             case fx.SpeechStarted() | fx.SpeechStopped() | fx.BufferCommitted():
                 self._turn(effect)
             case fx.BufferCleared():
@@ -124,6 +116,32 @@ class Watcher:
                 self._work(effect)
             case _:
                 self._response(effect)
+
+    def _item(
+        self,
+        effect: fx.ItemAdded
+        | fx.ItemDone
+        | fx.ItemDeleted
+        | fx.ItemTruncated
+        | fx.TranscriptionDone
+        | fx.TranscriptionFailed,
+    ) -> None:
+        match effect:
+            case fx.ItemAdded(item=item, previous_item_id=previous):
+                self._item_added(item, previous)
+            case fx.ItemDone(item=item, previous_item_id=previous):
+                assert previous is None or previous in self.items
+                self.open_items.remove(item.id)
+                self._of_reply(effect, item.id)
+            case fx.ItemDeleted(item_id=item_id):
+                assert item_id not in self.open_items
+                self.items.remove(item_id)
+            case fx.ItemTruncated(item_id=item_id, audio_end_ms=end_ms):
+                for reply in self.replies.values():
+                    if reply.item_id == item_id:
+                        self._cut(reply, end_ms)
+            case fx.TranscriptionDone(item_id=item_id) | fx.TranscriptionFailed(item_id=item_id):
+                assert item_id in self.items
 
     def _item_added(self, item: Item, previous: str | None) -> None:
         assert item.id not in self.items
@@ -156,9 +174,7 @@ class Watcher:
                 assert self.promised in (None, item_id)
                 self.promised = None
 
-    def _listening(
-        self, effect: fx.StartListening | fx.StopListening | fx.FeedListening
-    ) -> None:
+    def _listening(self, effect: fx.StartListening | fx.StopListening | fx.FeedListening) -> None:
         match effect:
             case fx.StartListening(listen_id=listen_id):
                 assert not self.listening

@@ -233,10 +233,7 @@ class Sent:
 
     at: float
     text: str
-
-    @property
-    def event(self) -> Json:
-        return msgspec.json.decode(self.text, type=Json)
+    event: Json
 
 
 class FakeSocket:
@@ -249,6 +246,9 @@ class FakeSocket:
         """Raised by the next write."""
 
         self.close_hangs = False
+        self.stalls_at: str | None = None
+        """The type of the first event behind which nothing more is read."""
+
         self._incoming: asyncio.Queue[str | bytes | None] = asyncio.Queue()
         self._writable = asyncio.Event()
         self._writable.set()
@@ -269,7 +269,11 @@ class FakeSocket:
             raise self.send_error
         if self._gone:
             raise Disconnected
-        self.sent.append(Sent(asyncio.get_running_loop().time(), text))
+        event = msgspec.json.decode(text, type=Json)
+        self.sent.append(Sent(asyncio.get_running_loop().time(), text, event))
+        if self.stalls_at == event["type"]:
+            self.stalls_at = None
+            self.stall()
         async with self._changed:
             self._changed.notify_all()
 
@@ -309,6 +313,11 @@ class FakeSocket:
         self._writable.set()
 
     @property
+    def unread(self) -> int:
+        """How many messages the server has not taken."""
+        return self._incoming.qsize()
+
+    @property
     def events(self) -> list[Json]:
         return [sent.event for sent in self.sent]
 
@@ -318,6 +327,7 @@ class FakeSocket:
 
     @property
     def kinds(self) -> list[str]:
+        """The types of all events, in order."""
         return [event["type"] for event in self.events]
 
     async def wait_for(self, kind: str, count: int = 1) -> Json:

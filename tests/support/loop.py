@@ -45,6 +45,13 @@ class AutojumpLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(self._left_thread)
         return future
 
+    async def shutdown_default_executor(self) -> None:
+        self._in_threads += 1
+        try:
+            await super().shutdown_default_executor()
+        finally:
+            self._in_threads -= 1
+
     def _left_thread(self, _future: asyncio.Future[Any]) -> None:
         self._in_threads -= 1
 

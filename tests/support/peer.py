@@ -121,7 +121,9 @@ class Peer:
         return started.response_id, started.epoch
 
     def _drain(self) -> list[fx.Effect]:
-        caused = list(iter(self.session.next_effect, None))
+        caused: list[fx.Effect] = []
+        while (effect := self.session.next_effect()) is not None:
+            caused.append(effect)
         self.effects += caused
         return caused
 

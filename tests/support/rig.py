@@ -53,7 +53,7 @@ class Rig:
 
     async def ended(self) -> None:
         """Return once the connection is over, having checked that nothing is left of it."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(3600):
             await asyncio.gather(self.task, return_exceptions=True)
         await self.pipeline.all_streams_gone()
         left = asyncio.all_tasks() - self.foreign

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,8 @@ def shipped(name: str) -> dict[str, Any]:
 def write_deployment(deployment: Mapping[str, object], folder: Path) -> Path:
     """Write a deployment file; return its path."""
     path = folder / "deployment.yaml"
-    path.write_text(yaml.safe_dump(dict(deployment)), encoding="utf-8")
+    # JSON is YAML.
+    path.write_bytes(msgspec.json.encode(deployment))
     return path
 
 
@@ -183,7 +184,7 @@ def _belongs(process: psutil.Process, session: int) -> bool:
 
 
 @contextmanager
-def serving(config: Path, *, port: int = 0) -> Iterator[Server]:
+def serving(config: Path, *, port: int = 0) -> Generator[Server, None, None]:
     """Run a server; at the end it has to go by itself and leave nothing behind."""
     server = Server(config, port=port)
     server.start()

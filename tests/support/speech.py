@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -163,7 +163,7 @@ class Ear:
 
 
 @contextmanager
-def speaking() -> Iterator[Speaker]:
+def speaking() -> Generator[Speaker, None, None]:
     """A speaker; its stages are closed at the end."""
     cache = default_cache_root(os.environ)
     loop = StageLoop()
@@ -180,7 +180,7 @@ def speaking() -> Iterator[Speaker]:
 
 
 @contextmanager
-def hearing() -> Iterator[Ear]:
+def hearing() -> Generator[Ear, None, None]:
     """An ear; its stage is closed at the end."""
     loop = StageLoop()
     recognizer = WhisperStage(WhisperConfig(), default_cache_root(os.environ))

@@ -33,10 +33,11 @@ class PlayedEngine:
         """Words after which it never goes on."""
 
         self.dead = False
-        self.closed = threading.Event()
+        self.closed = False
         self.asked: list[tuple[list[int], int]] = []
         self.running: set[str] = set()
         self.aborted: list[str] = []
+        self._alive: int | None
         self.sentinel, self._alive = os.pipe()
 
     @property
@@ -74,15 +75,21 @@ class PlayedEngine:
         self.aborted.append(request_id)
         self.running.discard(request_id)
 
-    def close(self) -> None:
-        if not self.closed.is_set():
-            self.closed.set()
-            os.close(self._alive)
+    async def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._let_go()
+            os.close(self.sentinel)
 
     def die(self) -> None:
         """As when the process is killed: nothing more comes, and its sentinel says so."""
         self.dead = True
-        self.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._alive is not None:
+            os.close(self._alive)
+            self._alive = None
 
 
 class Garage:
@@ -129,7 +136,7 @@ def run(
                 return await scenario(stage, cars)
         finally:
             await stage.close()
-            assert all(engine.closed.is_set() for engine in cars.engines)
+            assert all(engine.closed for engine in cars.engines)
 
     return asyncio.run(started())
 
@@ -297,7 +304,7 @@ def test_closing_while_an_engine_is_being_loaded_leaves_none(tmp_path: Path) -> 
 
     state, engine = asyncio.run(scenario())
     assert state == "closed"
-    assert engine.closed.is_set()
+    assert engine.closed
 
 
 def test_closing_ends_what_is_open(tmp_path: Path) -> None:
