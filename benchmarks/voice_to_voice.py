@@ -299,7 +299,7 @@ def _write(case: Case, out: Path, answer: str) -> Path:
         for name, stage in case.stages.items()
         if isinstance(stage, dict)
     }
-    instructions = "You are a friendly voice assistant. Answer in one short spoken sentence."
+    instructions = "You are a friendly assistant. Answer briefly, in plain English."
     path = out / f"{case.name}.yaml"
     path.write_text(
         yaml.safe_dump({"model": case.name, "instructions": instructions, "stages": stages})

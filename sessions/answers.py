@@ -26,6 +26,7 @@ from .response import Plan, Response
 from .settings import Modality, check_text, check_tokens, check_voice
 from .state import Deadline, DeadlineReason, SessionState
 
+
 class Answers:
     """Owns every response of a session."""
 

@@ -28,10 +28,6 @@ class Conversation:
         """Iterate over the items in order."""
         return iter(self._items)
 
-    def __len__(self) -> int:
-        """Return how many items there are."""
-        return len(self._items)
-
     def get(self, item_id: str) -> Item | None:
         """Return the item, or ``None`` when there is none of this id."""
         return next((item for item in self._items if item.id == item_id), None)

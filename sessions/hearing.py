@@ -239,6 +239,7 @@ class Hearing:
 
     def _begin_turn(self, start_ms: int, now: float) -> None:
         start_ms = max(start_ms, self._buffer.start_ms)
+        self._buffer.drop_before(start_ms)
         self._turn = OpenTurn(self._state.ids.next("item"), start_ms)
         self._state.emit(SpeechStarted(start_ms, self._turn.item_id))
         settings = self._state.settings.turn_detection
@@ -267,7 +268,6 @@ class Hearing:
         turn, self._turn = self._turn, None
         if turn is None:
             return None
-        self._buffer.drop_before(turn.start_ms)
         self._state.emit(SpeechStopped(self._buffer.end_ms, turn.item_id))
         return turn.item_id
 

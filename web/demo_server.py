@@ -163,6 +163,11 @@ class OwnServer:
             asyncio.create_task(self._read(process.stderr, self._log.append)),
         ]
 
+    @property
+    def pid(self) -> int:
+        """Of the server; its engine is a child of it."""
+        return self._process.pid
+
     async def wait_ready(self) -> None:
         """Return once it would serve a session.
 

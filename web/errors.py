@@ -22,13 +22,13 @@ async def not_found(request: Request, _error: Exception | None) -> Response:
     return JSONResponse(envelope(message, "invalid_request_error", "unknown_url"), status_code=404)
 
 
-async def not_allowed(request: Request, error: HTTPException) -> Response:
+async def not_allowed(request: Request, error: Exception) -> Response:
     """Answer a request by a method that this address does not have."""
     message = f"Not allowed to {request.method} on {request.url.path}."
     return JSONResponse(
         envelope(message, "invalid_request_error", "method_not_allowed"),
         status_code=405,
-        headers=error.headers,
+        headers=error.headers if isinstance(error, HTTPException) else None,
     )
 
 

@@ -39,7 +39,7 @@ SETTINGS = Settings(
 )
 CAN = Capabilities(voices=("default", "other"), max_items=7, stage_timeout_s=1.5)
 
-_text = st.text(st.characters(exclude_categories=("Cs",)), max_size=8) | st.just("unset")
+_text = st.text(st.characters(codec="utf-8"), max_size=8) | st.just("unset")
 _name = _text | st.none()
 _number = st.integers(-(2**53), 2**53)
 _float = st.floats(allow_nan=False, allow_infinity=False)

@@ -519,7 +519,7 @@ _scalars = (
     | st.booleans()
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+    | st.text(st.characters(codec="utf-8"), max_size=12)
 )
 _json = st.recursive(
     _scalars,

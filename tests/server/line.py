@@ -50,13 +50,14 @@ class Line:
             if event["type"] in kinds:
                 return event
 
-    async def ask(self, text: str, *, aloud: bool = False) -> None:
+    async def ask(self, text: str, *, aloud: bool = False, **response: object) -> None:
         """Let a written message be answered; returns before the answer."""
         content = [{"type": "input_text", "text": text}]
         item = {"type": "message", "role": "user", "content": content}
         await self.say("conversation.item.create", item=item)
         modality = "audio" if aloud else "text"
-        await self.say("response.create", response={"output_modalities": [modality]})
+        options = {"output_modalities": [modality], **response}
+        await self.say("response.create", response=options)
 
     async def is_answered(self, text: str) -> bool:
         """Whether a written message is answered as it should be."""

@@ -19,7 +19,7 @@ def test_the_default_deployment_fits_a_small_machine(embedded_server: Server) ->
     async def main() -> None:
         async with line(embedded_server) as each:
             for question in ("Who are you?", "What can you do?"):
-                await each.ask(question, aloud=True)
+                await each.ask(question, aloud=True, max_output_tokens=60)
                 done = await each.until("response.done")
                 assert done["response"]["status"] in ("completed", "incomplete")
 

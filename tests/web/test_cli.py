@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.engines.catalog import ModelCard, card, cards, model_folder, write_marker
+from antiphon.engines.catalog import card, cards, model_folder, write_marker
 from antiphon.engines.deployment import load_deployment, models_named
 from antiphon.engines.fetch import FetchError
 from antiphon.realtime.recording import Recorder
@@ -28,6 +28,20 @@ def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("ANTIPHON_CACHE", str(tmp_path / "models"))
     monkeypatch.setenv("ANTIPHON_DATA", str(tmp_path / "data"))
     return tmp_path
+
+
+class Calls:
+    """Stands for a function: notes what it is given and returns ``answer``, or raises it."""
+
+    def __init__(self, answer: object = None) -> None:
+        self.given: list[tuple[object, ...]] = []
+        self._answer = answer
+
+    def __call__(self, *given: object, **_named: object) -> object:
+        self.given.append(given)
+        if isinstance(self._answer, BaseException):
+            raise self._answer
+        return self._answer
 
 
 def put_models(folders: Path, config: str) -> None:
@@ -115,13 +129,13 @@ def test_serving_with_recordings(
     folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     put_models(folders, "scripted")
-    served: list[tuple[object, ...]] = []
-    monkeypatch.setattr("antiphon.web.serve.serve", lambda *given: served.append(given))
+    served = Calls()
+    monkeypatch.setattr("antiphon.web.serve.serve", served)
     assert main(["serve", "--config", "scripted"]) == OK
     assert main(["serve", "--config", "scripted", "--record", "--port", "0"]) == OK
     deployment = load_deployment(config_file("scripted"))
     recordings = folders / "data" / "recordings"
-    assert served == [
+    assert served.given == [
         (deployment, folders / "models", "127.0.0.1", 8000, None),
         (deployment, folders / "models", "127.0.0.1", 0, recordings),
     ]
@@ -139,22 +153,18 @@ def test_a_data_folder_that_can_not_be_one(folders: Path, capsys: Capture) -> No
 def test_missing_models_are_fetched_first(
     folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    def unreachable(model: ModelCard, *_: object) -> None:
-        raise FetchError(f"could not download {model.name}; check the network")
-
+    unreachable = Calls(FetchError("could not download it; check the network"))
     monkeypatch.setattr(cli, "fetch", unreachable)
     assert main(["serve", "--config", "scripted"]) == FAILED
-    assert "could not download piper-joe; check the network" in capsys.readouterr().err
+    assert capsys.readouterr().err == "antiphon: could not download it; check the network\n"
+    assert [given[0] for given in unreachable.given] == [card("piper-joe")]
 
 
 def test_an_interrupt_has_the_shells_own_status(
     folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
     put_models(folders, "scripted")
-    monkeypatch.setattr("antiphon.web.serve.serve", interrupted)
+    monkeypatch.setattr("antiphon.web.serve.serve", Calls(KeyboardInterrupt()))
     assert main(["serve", "--config", "scripted"]) == 130
 
 
@@ -179,10 +189,10 @@ def test_models_are_listed_with_where_they_are(folders: Path, capsys: Capture) -
 def test_models_are_fetched_by_name_or_deployment(
     arguments: list[str], expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetched: list[str] = []
-    monkeypatch.setattr(cli, "fetch", lambda model, *_: fetched.append(model.name))
+    fetched = Calls()
+    monkeypatch.setattr(cli, "fetch", fetched)
     assert main(["models", "fetch", *arguments]) == OK
-    assert fetched == expected
+    assert [given[0] for given in fetched.given] == [card(name) for name in expected]
 
 
 def test_a_model_that_nobody_knows(capsys: Capture) -> None:
@@ -195,23 +205,20 @@ def test_the_doctors_status(
     healthy: bool, status: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     finding = Finding(check="the tongue", ok=healthy, detail="it was shown", mend="show it")
-    monkeypatch.setattr(cli, "diagnose", lambda *_, **__: [finding])
+    monkeypatch.setattr(cli, "diagnose", Calls([finding]))
     assert main(["doctor", "--config", "scripted"]) == status
     assert "the tongue" in capsys.readouterr().out
 
 
 def test_the_demos_status(folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     put_models(folders, "scripted")
-    ran: list[tuple[object, ...]] = []
-    monkeypatch.setattr(demo, "run_demo", lambda *given: ran.append(given))
+    ran = Calls()
+    monkeypatch.setattr(demo, "run_demo", ran)
     arguments = ["demo", "--config", "scripted", "--url", "ws://here", "--out", str(folders)]
     assert main(arguments) == OK
-    assert ran == [("ws://here", config_file("scripted"), folders / "models", folders)]
+    assert ran.given == [("ws://here", config_file("scripted"), folders / "models", folders)]
 
-    def silent(*_: object) -> None:
-        raise demo.DemoError("nobody answered")
-
-    monkeypatch.setattr(demo, "run_demo", silent)
+    monkeypatch.setattr(demo, "run_demo", Calls(demo.DemoError("nobody answered")))
     assert main(arguments) == FAILED
     assert capsys.readouterr().err == "antiphon: nobody answered\n"
 
