@@ -125,10 +125,10 @@ class TurnDetector:
             return self._resume()
         if pause_ms >= self.settings.silence_duration_ms:
             return self._finish()
-        if self._speculate_ms and pause_ms >= self._speculate_ms and not self._pause_told:
-            self._pause_told = True
-            return PauseLasted(self._speech_end_ms, self._position_ms)
-        return None
+        if speech or self._pause_told or not 0 < self._speculate_ms <= pause_ms:
+            return None
+        self._pause_told = True
+        return PauseLasted(self._speech_end_ms, self._position_ms)
 
     def _resume(self) -> SpeechResumed | None:
         self._speech_end_ms = self._position_ms

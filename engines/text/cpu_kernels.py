@@ -18,11 +18,13 @@ from torch.nn import functional
 from vllm.model_executor.layers.activation import SiluAndMul
 from vllm.model_executor.layers.layernorm import RMSNorm
 
+from .leash import Leashed
+
 _ops: Any = torch.ops._C
 _original_norm: Any = RMSNorm.forward_native
 
 
-class CpuKernels:
+class CpuKernels(Leashed):
     """The extension of the worker: adds nothing to it by itself."""
 
 

@@ -184,6 +184,7 @@ def _start(config: VllmConfig, folder: Path, on_cpu: bool) -> Any:
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
         "kv_cache_memory_bytes": config.kv_cache_mib << 20,
+        "worker_extension_cls": f"{__package__}.leash.Leashed",
     }
     if on_cpu:
         arguments |= {"distributed_executor_backend": "uni", "dtype": "bfloat16"}

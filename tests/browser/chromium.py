@@ -78,6 +78,7 @@ def visiting(url: str, *flags: str) -> Generator[Visit, None, None]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *flags])
         try:
             visit = Visit(browser.new_page())
+            visit.page.set_default_timeout(WAIT_MS)
             _watch(visit)
             visit.page.goto(f"{url}/")
             visit.wait("window.antiphon.status === 'idle'")

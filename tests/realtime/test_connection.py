@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64decode, b64encode
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.support.rig import CAN, LISTENING, PUSH_TO_TALK, SEED, Rig, served
 
 from antiphon.codecs.g711 import ulaw_encode
 from antiphon.engines.chunks import PcmChunk, TextDelta, Transcript
-from antiphon.engines.pipeline import ListenRequest, ReplyRequest
+from antiphon.engines.pipeline import ListenRequest, Reply, ReplyRequest
 from antiphon.realtime.connection import (
     AUDIO_HIGH_BYTES,
     BIG_MESSAGE,
@@ -389,6 +390,41 @@ def test_a_client_that_vanishes_in_the_middle_of_a_word_leaves_nothing() -> None
             rig.socket.vanish()
             await rig.ended()
             assert rig.socket.closed is None
+
+    run_simulated(main())
+
+
+class Lingering:
+    """A reply that takes its time to end once it was cancelled."""
+
+    async def send(self, chunk: None) -> None:
+        return
+
+    async def end(self) -> None:
+        return
+
+    async def __aiter__(self) -> AsyncGenerator[TextDelta]:
+        try:
+            yield TextDelta("a", 1)
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(1)
+
+    def cancel(self) -> None:
+        return
+
+
+def test_a_connection_is_over_when_its_streams_are() -> None:
+    class Pipeline(FakePipeline):
+        def reply(self, request: ReplyRequest) -> Reply:
+            return Lingering()
+
+    async def main() -> None:
+        async with served(Pipeline(), settings=PUSH_TO_TALK) as rig:
+            rig.socket.put("response.create")
+            await rig.socket.wait_for("response.output_audio_transcript.delta")
+            rig.socket.vanish()
+            await rig.ended()
 
     run_simulated(main())
 

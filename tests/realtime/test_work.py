@@ -16,6 +16,7 @@ from antiphon.engines.chunks import (
     End,
     EndReason,
     PcmChunk,
+    SpeechFrames,
     SpokenWords,
     TextDelta,
     Timings,
@@ -205,6 +206,65 @@ def test_the_reader_does_not_wait_for_voice_activity_that_failed(retry: bool) ->
                 work.carry_out(fx.StartListening(2))
             pipeline.listening_gate.set()
             await told.until(1)
+            async with asyncio.timeout(1):
+                await waiting
+
+    run_simulated(main())
+
+
+def test_the_reader_does_not_wait_for_voice_activity_that_can_not_be_opened() -> None:
+    async def main() -> None:
+        pipeline = FakePipeline()
+        pipeline.refused["listen"] = BROKEN
+        async with working(pipeline) as (work, told):
+            work.carry_out(fx.StartListening(1))
+            fill(work)
+            waiting = asyncio.create_task(work.wait_room())
+            await told.until(1)
+            pipeline.refused.clear()
+            work.carry_out(fx.StartListening(2))
+            async with asyncio.timeout(1):
+                await waiting
+
+    run_simulated(main())
+
+
+class Deaf:
+    """A voice activity stream that takes nothing in, and ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+
+    async def send(self, chunk: PcmChunk) -> None:
+        await asyncio.Event().wait()
+
+    async def end(self) -> None:
+        return
+
+    async def __aiter__(self) -> AsyncGenerator[SpeechFrames | End]:
+        await self.over.wait()
+        yield End(EndReason.FAILED, BROKEN)
+
+    def cancel(self) -> None:
+        return
+
+
+def test_nothing_waits_for_a_stream_that_ended_without_reading() -> None:
+    stream = Deaf()
+
+    class Pipeline(FakePipeline):
+        def listen(self, request: pl.ListenRequest) -> pl.Hearing:
+            return stream
+
+    async def main() -> None:
+        async with working(Pipeline()) as (work, told):
+            work.carry_out(fx.StartListening(1))
+            fill(work)
+            waiting = asyncio.create_task(work.wait_room())
+            await asyncio.sleep(1)
+            assert not waiting.done()
+            stream.over.set()
+            assert await told.until(1) == [ev.ListeningFailed(1, BROKEN.message)]
             async with asyncio.timeout(1):
                 await waiting
 

@@ -9,6 +9,7 @@ from tests.support.peer import FRAME, NO_SPECULATION, SPECULATION, Peer, names, 
 
 from antiphon.sessions import effects as fx
 from antiphon.sessions import events as ev
+from antiphon.sessions.errors import ErrorInfo
 from antiphon.sessions.items import NewItem, Part, PartKind, Role
 from antiphon.sessions.settings import (
     Capabilities,
@@ -256,6 +257,13 @@ def test_no_answer_is_given_when_answers_are_switched_off_in_a_pause() -> None:
     assert context(peer) == ["hello"]
 
 
+def test_nothing_is_recognized_ahead_where_no_answer_is_wanted() -> None:
+    peer = Peer.attached(SPECULATION, replace(VAD, create_response=False))
+    peer.speech(600)
+    assert names(peer.silence(480)) == []
+    assert names(peer.silence(20))[-1] == "StartRecognition"
+
+
 # Answers asked for while turns go on.
 
 
@@ -484,7 +492,7 @@ def test_a_response_may_not_have_endless_instructions() -> None:
 
 def test_a_message_that_is_not_understood_is_told_and_changes_nothing() -> None:
     peer = Peer.attached()
-    error = fx.ErrorInfo("invalid_value", "What?")
+    error = ErrorInfo("invalid_value", "What?")
     assert peer.feed(ev.RejectMessage(error)) == [fx.ErrorRaised(error)]
 
 
@@ -496,8 +504,9 @@ def test_a_deadline_that_comes_early_changes_nothing() -> None:
     assert peer.session.conversation_id.startswith("conv_")
 
 
-def test_where_the_time_of_a_turn_went_is_told_to_a_client_that_asked() -> None:
-    peer = Peer.attached(turns=VAD, extensions=True)
+@pytest.mark.parametrize("asked", [True, False])
+def test_where_the_time_of_a_turn_went_is_told_to_a_client_that_asked(asked: bool) -> None:
+    peer = Peer.attached(turns=VAD, extensions=asked)
     peer.speech(600)
     peer.silence(500)
     peer.wait(0.2)
@@ -509,8 +518,6 @@ def test_where_the_time_of_a_turn_went_is_told_to_a_client_that_asked() -> None:
     peer.reply_audio(100)
     peer.wait(0.3)
     told = of(fx.TurnMeasured, peer.written(50) + peer.written(50))
-    assert [m.total_ms for m in told] == [1000.0]
-    assert (told[0].endpointing_ms, told[0].recognition_ms) == (500.0, 200.0)
-    assert peer.last(fx.WordSpoken).word == "Hi."
-    plain = peer.feed(ev.UpdateSession(SettingsPatch(extensions=False)))
-    assert names(plain) == ["SessionUpdated"]
+    times = [(m.endpointing_ms, m.recognition_ms, m.total_ms) for m in told]
+    assert times == [(500.0, 200.0, 1000.0)] * asked
+    assert [spoken.word for spoken in of(fx.WordSpoken, peer.effects)] == ["Hi."] * asked

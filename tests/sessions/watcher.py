@@ -38,6 +38,8 @@ class Reply:
     audio_ms: float = 0.0
     written_ms: float = 0.0
     cut_ms: float | None = None
+    told_ms: float | None = None
+    """Where the client first cut it."""
 
 
 class Watcher:
@@ -139,7 +141,9 @@ class Watcher:
             case fx.ItemTruncated(item_id=item_id, audio_end_ms=end_ms):
                 for reply in self.replies.values():
                     if reply.item_id == item_id:
-                        self._cut(reply, end_ms)
+                        # The client knows better than an estimate made before.
+                        reply.told_ms = end_ms if reply.told_ms is None else reply.told_ms
+                        reply.cut_ms = min(end_ms, reply.told_ms)
             case fx.TranscriptionDone(item_id=item_id) | fx.TranscriptionFailed(item_id=item_id):
                 assert item_id in self.items
 
@@ -202,10 +206,8 @@ class Watcher:
                 assert reply.epoch in (None, epoch)
                 assert not reply.aborted
                 reply.aborted, reply.working = True, False
-                self._cut(reply, reply.written_ms)
-
-    def _cut(self, reply: Reply, ms: float) -> None:
-        reply.cut_ms = ms if reply.cut_ms is None else min(reply.cut_ms, ms)
+                cut_ms = reply.written_ms
+                reply.cut_ms = cut_ms if reply.cut_ms is None else min(reply.cut_ms, cut_ms)
 
     def _check_context(self, messages: tuple[fx.ContextMessage, ...]) -> None:
         said = [message for message in messages if message.role != "system"]

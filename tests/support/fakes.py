@@ -180,7 +180,7 @@ class FakePipeline:
     ) -> TaskStream[InT, OutT]:
         self.open_streams += 1
         self._none_open.clear()
-        return TaskStream(name, work, on_done=self._gone)
+        return TaskStream(f"fake {name}", work, on_done=self._gone)
 
     def _gone(self, _end: End) -> None:
         self.open_streams -= 1

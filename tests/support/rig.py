@@ -55,6 +55,8 @@ class Rig:
         """Return once the connection is over, having checked that nothing is left of it."""
         async with asyncio.timeout(3600):
             await asyncio.gather(self.task, return_exceptions=True)
+        own = [task for task in asyncio.all_tasks() if task.get_name().startswith(self.session.id)]
+        assert not own, "a connection that is over has no streams of its own"
         await self.pipeline.all_streams_gone()
         left = asyncio.all_tasks() - self.foreign
         assert not left, left
