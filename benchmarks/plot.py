@@ -1,3 +1,4 @@
+# pyright: reportUnknownMemberType=false
 """The picture of a voice-to-voice run: where the time goes, one bar a measurement."""
 
 from __future__ import annotations

@@ -11,8 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from .chunks import PcmChunk, SpeechFrames, SpokenWords, TextDelta, Timings, Transcript
-from .chunks import TranscriptDelta
+from .chunks import (
+    PcmChunk,
+    SpeechFrames,
+    SpokenWords,
+    TextDelta,
+    Timings,
+    Transcript,
+    TranscriptDelta,
+)
 from .stage import StageStream
 
 ReplyChunk: TypeAlias = TextDelta | SpokenWords | Timings | PcmChunk

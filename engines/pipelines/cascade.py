@@ -20,7 +20,7 @@ from ..pipeline import (
 )
 from ..stage import Stage
 from ..streams import TaskStream
-from .reply import reply_chunks
+from .reply import first_error, reply_chunks
 from .stages import CascadeStages, HasState, HasStatistics, build_stages
 
 OnProgress: TypeAlias = Callable[[str], None]
@@ -81,9 +81,7 @@ class CascadePipeline:
                     tasks.create_task(self._start(name, stage))
         except BaseException as error:
             await self.close()
-            if isinstance(error, ExceptionGroup):
-                raise error.exceptions[0] from None
-            raise
+            raise first_error(error) from None
 
     async def close(self) -> None:
         """Close every stage, which ends every stream. Idempotent."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ..chunks import (
     Clause,
@@ -50,7 +50,7 @@ async def reply_chunks(
     try:
         while True:
             item = await conductor.out.get()
-            if isinstance(item, Exception):
+            if isinstance(item, BaseException):
                 raise item
             yield item
     finally:
@@ -61,7 +61,7 @@ async def reply_chunks(
 class _Conductor:
     def __init__(self, stages: CascadeStages, request: ReplyRequest) -> None:
         # One chunk only, because the bound is kept by the stream that reads this.
-        self.out: asyncio.Queue[ReplyChunk | End | Exception] = asyncio.Queue(1)
+        self.out: asyncio.Queue[ReplyChunk | End | BaseException] = asyncio.Queue(1)
         self._stages = stages
         self._request = request
         self._now = asyncio.get_running_loop().time
@@ -71,9 +71,9 @@ class _Conductor:
     async def run(self) -> None:
         """Put every chunk into ``out``, last the ``End`` or the exception in its place."""
         try:
-            end: End | Exception = await self._join()
+            end: End | BaseException = await self._join()
         except Exception as error:
-            end = _first(error)
+            end = first_error(error)
         finally:
             for stream in self._opened:
                 stream.cancel()
@@ -166,7 +166,8 @@ def _broken(stage: str) -> StageFailure:
     return StageFailure(StageError("stage_stopped", f"the {stage} stage stopped", 1000))
 
 
-def _first(error: Exception) -> Exception:
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
+def first_error(error: BaseException) -> BaseException:
+    """The error itself, or the first of those in an exception group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error

@@ -21,7 +21,6 @@ from vllm.model_executor.layers.layernorm import RMSNorm
 from .leash import Leashed
 
 _ops: Any = torch.ops._C
-_original_norm: Any = RMSNorm.forward_native
 
 
 class CpuKernels(Leashed):
@@ -31,7 +30,7 @@ class CpuKernels(Leashed):
 def _norm(self: Any, x: Any, residual: Any = None, *others: Any, **named: Any) -> Any:
     """``x`` normalized, and ``residual + x`` where there is a residual."""
     if others or named or not _fits(self, x, residual):
-        return _original_norm(self, x, residual, *others, **named)
+        return self.forward_native(x, residual, *others, **named)
     if residual is None:
         out = torch.empty_like(x)
         _ops.rms_norm.default(out, x, self.weight, self.variance_epsilon)
@@ -89,10 +88,12 @@ def _silu_is_right() -> bool:
 
 def _install() -> None:
     # Without the right kernel a layer stays as it was, which is slower only.
+    norm: Any = RMSNorm
+    activation: Any = SiluAndMul
     if _norm_is_right():
-        RMSNorm.forward_native = RMSNorm.forward_cpu = _norm
+        norm.forward_cpu = _norm
     if _silu_is_right():
-        SiluAndMul.forward_native = SiluAndMul.forward_cpu = _silu_and_mul
+        activation.forward_cpu = _silu_and_mul
 
 
 _install()

@@ -29,6 +29,9 @@ QUESTIONS = (
     "Can you tell me about the moon?",
 )
 
+MAX_TOKENS = 60
+"""Small models ramble; about 15 s of speech tell enough of how it is spoken."""
+
 TURN_SECONDS = 60.0
 
 
@@ -69,7 +72,7 @@ async def ask(client: RealtimeClient, question: str, pcm: bytes) -> Turn:
                     raise AssertionError(event)
                 case _:
                     pass
-    assert done["status"] == "completed", done
+    assert done["status"] in ("completed", "incomplete"), done
     assert answered
     return Turn(question, understood, answered, bytes(audio))
 
@@ -84,8 +87,11 @@ def test_spoken_questions_are_understood_and_answered_aloud(
         for question in QUESTIONS:
             async with open_session(embedded_server.ws_url) as client:
                 transcription = {"model": "whisper-1"}
-                audio = {"input": {"transcription": transcription}}
-                await client.send("session.update", session={"type": "realtime", "audio": audio})
+                session = {
+                    "audio": {"input": {"transcription": transcription}},
+                    "max_output_tokens": MAX_TOKENS,
+                }
+                await client.send("session.update", session=session)
                 turns.append(await ask(client, question, said[question]))
         return turns
 

@@ -217,9 +217,9 @@ class Watcher:
         for message in said:
             if message.role != "assistant":
                 continue
-            fits = [i for i in allowed if self._may_say(mine[i], message.text)]
-            texts = [self.known[i].text for i in self.items]
-            assert fits or message.text in texts, f"{message.text!r} is of no item there is"
+            fits = any(self._may_say(mine[i], message.text) for i in allowed)
+            brought = any(self.known[i].text.startswith(message.text) for i in self.items)
+            assert fits or brought, f"{message.text!r} is of no item there is"
         assert len(said) <= len(self.items) + 1
 
     def _may_say(self, reply: Reply, text: str) -> bool:

@@ -1,3 +1,4 @@
+# pyright: reportUnknownVariableType=false
 """8-bit copies of models: near enough, made once, and only where they are right."""
 
 from __future__ import annotations
