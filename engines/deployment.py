@@ -75,14 +75,14 @@ class VllmConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="vllm"
     """``int8`` lets the CPU build write twice as fast, from a copy of the model that it
     makes at its first start; a GPU ignores it."""
 
-    temperature: Annotated[float, Meta(ge=0, le=2)] = 0.2
+    temperature: Annotated[float, Meta(ge=0, le=2)] = 0.4
     top_k: NotNegative = 40
     """How many of the likeliest tokens are chosen from; 0 for all."""
 
     top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Below 1 a CPU sorts its vocabulary for every token: 10 ms with 49,000 words."""
 
-    repetition_penalty: Annotated[float, Meta(gt=0, le=2)] = 1.05
+    repetition_penalty: Annotated[float, Meta(gt=0, le=2)] = 1.1
     enforce_eager: bool = True
     gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] = 0.8
     tensor_parallel: Positive = 1

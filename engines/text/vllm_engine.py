@@ -166,6 +166,8 @@ def _environment(settings: Mapping[str, str]) -> Generator[None, None, None]:
 def _quietly() -> Generator[None, None, None]:
     # Importing vLLM warns of its own deprecations and missing accelerators.
     logging.getLogger("vllm").setLevel(logging.ERROR)
+    # It calls every end of its process a failure; the stage knows which one is.
+    logging.getLogger("vllm.v1.engine.async_llm").setLevel(logging.CRITICAL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
