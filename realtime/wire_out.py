@@ -370,12 +370,15 @@ def _status_details(view: fx.ResponseView) -> Json | None:
     if view.reason is not None:
         details["reason"] = view.reason
     if view.error is not None:
-        details["error"] = {
-            "type": view.error.type,
-            "code": view.error.code,
-            "message": view.error.message,
-        }
+        details["error"] = _failure(view.error)
     return details
+
+
+def _failure(error: ErrorInfo) -> Json:
+    body: Json = {"type": error.type, "code": error.code, "message": error.message}
+    if error.retry_after_ms is not None:
+        body["retry_after_ms"] = error.retry_after_ms
+    return body
 
 
 def _usage(usage: fx.TokenUsage) -> Json:

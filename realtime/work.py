@@ -289,6 +289,7 @@ def _reply_ended(key: tuple[str, int], end: End) -> ev.ReplyEnded:
         _OUTCOMES.get(end.reason, ev.ReplyOutcome.FAILED),
         error_code=end.error.code if end.error else None,
         error_message=end.error.message if end.error else None,
+        retry_after_ms=end.error.retry_after_ms if end.error else None,
         input_tokens=end.usage.input_tokens,
         cached_tokens=end.usage.cached_tokens,
         output_tokens=end.usage.output_tokens,

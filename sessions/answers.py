@@ -339,6 +339,7 @@ class Answers:
                     event.error_code or "internal_error",
                     event.error_message or "The response failed.",
                     type="server_error",
+                    retry_after_ms=event.retry_after_ms,
                 )
                 self._end(ResponseStatus.FAILED, error=error, usage=usage)
             case _:

@@ -222,6 +222,9 @@ class ReplyEnded:
     outcome: ReplyOutcome
     error_code: str | None = None
     error_message: str | None = None
+    retry_after_ms: int | None = None
+    """Set where asking again helps."""
+
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0

@@ -522,6 +522,19 @@ def test_a_response_that_is_done() -> None:
                 "error": {"type": "server_error", "code": "code", "message": "words"},
             },
         ),
+        (
+            fx.ResponseStatus.FAILED,
+            {"error": ErrorInfo("busy", "words", type="server_error", retry_after_ms=500)},
+            {
+                "type": "failed",
+                "error": {
+                    "type": "server_error",
+                    "code": "busy",
+                    "message": "words",
+                    "retry_after_ms": 500,
+                },
+            },
+        ),
     ],
 )
 def test_why_a_response_is_over(status: fx.ResponseStatus, more: Json, details: Json) -> None:

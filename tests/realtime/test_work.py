@@ -443,6 +443,18 @@ def test_how_a_reply_ends(end: End, outcome: ev.ReplyOutcome, code: str | None) 
     run_simulated(main())
 
 
+def test_a_reply_that_failed_says_whether_to_ask_again() -> None:
+    async def main() -> None:
+        end = End(EndReason.FAILED, StageError("busy", "It is busy.", retry_after_ms=700))
+        async with working(FakePipeline(replies=[(end,)])) as (work, told):
+            work.carry_out(START_REPLY)
+            (ended,) = await told.until(1)
+            assert isinstance(ended, ev.ReplyEnded)
+            assert ended.retry_after_ms == 700
+
+    run_simulated(main())
+
+
 def test_a_reply_that_can_not_be_opened() -> None:
     async def main() -> None:
         pipeline = FakePipeline()

@@ -473,3 +473,17 @@ def test_time_that_goes_backwards_is_ignored() -> None:
     assert before is not None
     assert peer.session.deadline is not None
     assert peer.session.deadline.at >= before.at
+
+
+def test_a_failed_reply_says_when_to_ask_again() -> None:
+    peer = Peer.attached()
+    peer.feed(say("one"), ev.CreateResponse())
+    started = peer.last(fx.StartReply)
+    peer.feed(
+        ev.ReplyEnded(
+            started.response_id, started.epoch, ev.ReplyOutcome.FAILED, "busy", "Busy.", 900
+        )
+    )
+    error = peer.last(fx.ResponseDone).response.error
+    assert error is not None
+    assert (error.code, error.retry_after_ms) == ("busy", 900)
