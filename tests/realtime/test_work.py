@@ -18,6 +18,7 @@ from antiphon.engines.chunks import (
     PcmChunk,
     SpeechFrames,
     SpokenWords,
+    StageError,
     TextDelta,
     Timings,
     Transcript,
