@@ -167,10 +167,15 @@ def _quietly() -> Generator[None, None, None]:
     # Importing vLLM warns of its own deprecations and missing accelerators.
     logging.getLogger("vllm").setLevel(logging.ERROR)
     # It calls every end of its process a failure; the stage knows which one is.
-    logging.getLogger("vllm.v1.engine.async_llm").setLevel(logging.CRITICAL)
+    logging.getLogger("vllm.v1.engine.async_llm").addFilter(_never)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+def _never(record: logging.LogRecord) -> bool:
+    # A filter and not a level, because vLLM resets the levels of its loggers.
+    return False
 
 
 def _start(config: VllmConfig, folder: Path, on_cpu: bool) -> Any:
