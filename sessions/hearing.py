@@ -105,10 +105,13 @@ class Hearing:
         """Take in audio.
 
         Raises:
-            Refusal: the buffer is full, or the audio is not whole samples.
+            Refusal: the buffer is full, the audio is not whole samples, or its turns would
+                be too many that wait to be recognized.
         """
         if len(event.pcm) % 2:
             raise Refusal("invalid_value", "audio must be whole 16-bit samples.", "audio")
+        if self._detector is not None:
+            self._recognitions.check_room()
         self._make_room(len(event.pcm) / BYTES_PER_MS, now)
         self._heard_at = now
         self._buffer.append(event.pcm, now)
@@ -119,7 +122,8 @@ class Hearing:
         """Make a user item of the buffer; ends an open turn early.
 
         Raises:
-            Refusal: there is less than the protocol's least amount of audio.
+            Refusal: there is less than the protocol's least amount of audio, or too many
+                items wait to be recognized.
         """
         if self._buffer.length_ms < MIN_COMMIT_MS:
             raise Refusal(
@@ -128,6 +132,7 @@ class Hearing:
                 f"{MIN_COMMIT_MS}ms of audio, but buffer only has "
                 f"{self._buffer.length_ms:.2f}ms of audio.",
             )
+        self._recognitions.check_room()
         self._drop_ahead()
         item_id = self._close_turn() or self._state.ids.next("item")
         pcm = self._buffer.read_all()
@@ -140,6 +145,14 @@ class Hearing:
         self._turn = None
         self._forget_buffer()
         self._state.emit(BufferCleared())
+
+    def check_room(self) -> None:
+        """Make sure that another audio item may wait to be recognized.
+
+        Raises:
+            Refusal: too many do.
+        """
+        self._recognitions.check_room()
 
     def understand(self, item_id: str, pcm: bytes, now: float) -> None:
         """Find out what the audio of an item says that a client made."""

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .effects import CancelRecognition, StartRecognition
+from .errors import Refusal
 from .state import Deadline, DeadlineReason, SessionState
+
+MAX_PENDING = 16
+"""Items of one session that wait to be recognized; a person does not talk that fast."""
 
 
 @dataclass(slots=True)
@@ -51,6 +55,18 @@ class Recognitions:
             return None
         at = since + self._state.can.stage_timeout_s
         return Deadline(at, DeadlineReason.RECOGNITION_STALLED)
+
+    def check_room(self) -> None:
+        """Make sure that another item may wait.
+
+        Raises:
+            Refusal: too many do.
+        """
+        if len(self._pending) >= MAX_PENDING:
+            raise Refusal(
+                "too_many_recognitions",
+                f"{MAX_PENDING} audio items are still being recognized; wait for them first.",
+            )
 
     def start(self, pcm: bytes) -> int:
         """Find out what audio says; return the id of the recognition."""

@@ -223,6 +223,8 @@ class Session:
                 "item.content",
             )
         self._hearing.check_free(new.id)
+        if new.audio:
+            self._hearing.check_room()
         item = Item(id=new.id or self._state.ids.next("item"), role=new.role, parts=new.parts)
         conversation = self._state.conversation
         conversation.add(item, event.previous_item_id)

@@ -487,3 +487,24 @@ def test_a_failed_reply_says_when_to_ask_again() -> None:
     error = peer.last(fx.ResponseDone).response.error
     assert error is not None
     assert (error.code, error.retry_after_ms) == ("busy", 900)
+
+
+def test_too_many_items_can_not_wait_to_be_recognized() -> None:
+    peer = Peer.attached()
+    for _ in range(17):
+        peer.feed(ev.AppendAudio(FRAME * 5), ev.CommitAudio("c"))
+    assert peer.count(fx.StartRecognition) == 16
+    assert peer.last(fx.ErrorRaised).error.code == "too_many_recognitions"
+    audio = NewItem(role=Role.USER, parts=(Part(PartKind.INPUT_AUDIO),), audio=FRAME * 10)
+    assert names(peer.feed(ev.CreateItem(audio))) == ["ErrorRaised"]
+    peer.recognize("one of them")
+    assert "BufferCommitted" in names(peer.feed(ev.CommitAudio()))
+
+
+def test_turns_that_nobody_can_recognize_are_refused_as_they_come() -> None:
+    peer = Peer.attached(turns=TurnDetection(silence_duration_ms=100, create_response=False))
+    for _ in range(17):
+        peer.speech(200)
+        peer.silence(200)
+    assert peer.count(fx.StartRecognition) == 16
+    assert peer.last(fx.ErrorRaised).error.code == "too_many_recognitions"
