@@ -102,6 +102,9 @@ class TalkerConfig(_Strict, frozen=True, kw_only=True):
 
     model: Name = "piper-joe"
     threads: Positive = 1
+    variation: Annotated[float, Meta(ge=0, le=2)] = 1.0
+    """How much the voice varies from one time to the next, 1 as it was made; 0 says the
+    same text the same way every time."""
 
 
 class Code2wavConfig(_Strict, frozen=True, kw_only=True):

@@ -45,12 +45,16 @@ def spoken(speaker: Speaker) -> Callable[[str], Samples]:
 
 @pytest.fixture(scope="session")
 def scripted_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with a real voice, and given lines for recognizer and language model."""
+    """A server with a real voice, and given lines for recognizer and language model.
+
+    It says the same line the same way every time.
+    """
     deployment = shipped("scripted")
     stages = deployment["stages"]
     stages["recognizer"]["lines"] = [SCRIPTED_QUESTION]
     stages["ar"]["lines"] = [SCRIPTED_LINE]
     stages["ar"]["tokens_per_second"] = SCRIPTED_TOKENS_PER_SECOND
+    stages["talker"] = {"variation": 0}
     with serving(write_deployment(deployment, tmp_path_factory.mktemp("scripted"))) as server:
         yield server
 
@@ -60,5 +64,6 @@ def embedded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server
     """A server of the default deployment, which answers the same question the same way."""
     deployment = shipped("embedded")
     deployment["stages"]["ar"]["temperature"] = 0
+    deployment["stages"]["talker"]["variation"] = 0
     with serving(write_deployment(deployment, tmp_path_factory.mktemp("embedded"))) as server:
         yield server

@@ -109,7 +109,7 @@ class TalkerStage:
 
     def _load(self) -> Speaker:
         _, folder = require(self._config.model, self._cache_root)
-        speaker = Speaker(folder, self._config.threads)
+        speaker = Speaker(folder, self._config.threads, self._config.variation)
         for text in WARM_UP:
             speaker.speak(text, 1.0)
         return speaker
@@ -126,8 +126,10 @@ class TalkerStage:
 class Speaker:
     """A loaded voice's first half: text to latents. For use in one thread."""
 
-    def __init__(self, folder: Path, threads: int) -> None:
+    def __init__(self, folder: Path, threads: int, variation: float = 1.0) -> None:
         """Load from the model's folder; takes about half a second.
+
+        ``variation``: of rhythm and sound from one time to the next, 1 the voice's own.
 
         Raises:
             StageFailure: a package is missing or the folder can't be used.
@@ -135,6 +137,7 @@ class Speaker:
         self.voice: Voice = load_voice(folder)
         self._phonemizer = Phonemizer(self.voice.language, self.voice.phoneme_id_map)
         self._graph = Graph(folder / TALKER_FILE, threads)
+        self._variation = variation
 
     def speak(self, text: str, speed: float) -> Latents | None:
         """The latents of a clause, or ``None`` if nothing in it can be pronounced.
@@ -160,7 +163,8 @@ class Speaker:
     ) -> tuple[NDArray[np.float32], list[int]]:
         """Frames ``(channels, n)``, and where each phoneme id begins, and the last ends."""
         voice = self.voice
-        scales = [voice.noise_scale, voice.length_scale / speed, voice.noise_w]
+        noise, rhythm = voice.noise_scale * self._variation, voice.noise_w * self._variation
+        scales = [noise, voice.length_scale / speed, rhythm]
         inputs: dict[str, NDArray[Any]] = {
             "input": np.array([sequence.ids], np.int64),
             "input_lengths": np.array([len(sequence.ids)], np.int64),

@@ -146,3 +146,21 @@ def test_parts_hold_all_words_and_are_bounded() -> None:
     assert " ".join(parts(text)).split() == text.split()
     assert all(len(part) <= CLAUSE_CHARS for part in parts(text))
     assert parts("as it is \n") == ["as it is \n"]
+
+
+@pytest.mark.models
+@pytest.mark.parametrize(("variation", "same"), [(0.0, True), (1.0, False)])
+def test_a_voice_without_variation_repeats_itself(variation: float, same: bool) -> None:
+    async def main() -> None:
+        config = TalkerConfig(variation=variation)
+        stage = TalkerStage(config, default_cache_root(os.environ))
+        await stage.start()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                (first, second), _ = await speak(stage, "The sky is blue.", "The sky is blue.")
+        finally:
+            await stage.close()
+        equal = first.frames.shape == second.frames.shape and (first.frames == second.frames).all()
+        assert equal == same
+
+    asyncio.run(main())
