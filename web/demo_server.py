@@ -215,7 +215,7 @@ class OwnServer:
 
 def _command(config: Path, port: int) -> list[str]:
     # -P: the folder that one happens to stand in must not be searched for modules.
-    start = f"from {__package__}.__main__ import run; raise SystemExit(run())"
+    start = f"from {__package__}.cli import main; raise SystemExit(main())"
     arguments = ["serve", "--config", str(config.resolve()), "--port", str(port)]
     return [sys.executable, "-P", "-c", start, *arguments]
 
