@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.caller import Caller, Heard, Question
-from benchmarks.plot import draw
+from benchmarks.plot import PARTS, draw
 from benchmarks.server import ServerProcess
 
 from antiphon.engines.catalog import default_cache_root
@@ -42,8 +42,6 @@ STOP = "Stop, please. That is enough for today."
 
 ANSWER = "Certainly. That is a very good question, and the answer is quite simple."
 STORY = " ".join(f"Then the little fox walked on to the village number {n}." for n in range(2, 40))
-
-PARTS = ("endpointing", "recognition", "first_token", "first_clause", "talker", "code2wav")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from ..sessions import events, items, settings
 from ..sessions.errors import ErrorInfo, Refusal
-from .audio_format import from_wire
+from .audio_format import CORE_RATE, G711_RATE, from_wire
 from .client_messages import (
     Append,
     AudioIn,
@@ -199,7 +199,7 @@ def _modality(names: list[Literal["audio", "text"]], param: str) -> settings.Mod
 def _format(form: FormatIn | UnsetType, param: str) -> settings.Maybe[settings.AudioFormat]:
     if form is UNSET:
         return settings.UNSET
-    rate = 24_000 if form.type == "audio/pcm" else 8_000
+    rate = CORE_RATE if form.type == "audio/pcm" else G711_RATE
     if form.rate not in (None, rate):
         raise Refusal("invalid_value", f"{param}.rate must be {rate}.", f"{param}.rate")
     return settings.AudioFormat(form.type)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any, TypeAlias, assert_never
 
 import msgspec
@@ -13,7 +14,7 @@ from ..sessions.errors import ErrorInfo
 from ..sessions.ids import IdSource
 from ..sessions.items import Item, Part, PartKind
 from ..sessions.settings import AudioFormat, Modality, Settings
-from .audio_format import OutputEncoder, to_wire
+from .audio_format import CORE_RATE, OutputEncoder, to_wire
 
 Json = dict[str, Any]
 
@@ -316,23 +317,9 @@ def _extension(effect: _ExtensionEffect) -> tuple[str, Json]:
                 "end_ms": end_ms,
             }
         case fx.TurnMeasured():
-            return "antiphon.metrics", _measured(effect)
+            return "antiphon.metrics", asdict(effect)
         case _:
             assert_never(effect)
-
-
-def _measured(effect: fx.TurnMeasured) -> Json:
-    return {
-        "response_id": effect.response_id,
-        "endpointing_ms": effect.endpointing_ms,
-        "recognition_ms": effect.recognition_ms,
-        "first_token_ms": effect.first_token_ms,
-        "first_clause_ms": effect.first_clause_ms,
-        "talker_ms": effect.talker_ms,
-        "code2wav_ms": effect.code2wav_ms,
-        "total_ms": effect.total_ms,
-        "clause_to_audio_ms": effect.clause_to_audio_ms,
-    }
 
 
 def _at(at: fx.PartAt) -> Json:
@@ -351,16 +338,7 @@ def _part_of(modality: Modality, text: str) -> Json:
 
 
 def _error(error: ErrorInfo) -> Json:
-    body: Json = {
-        "type": error.type,
-        "code": error.code,
-        "message": error.message,
-        "param": error.param,
-        "event_id": error.event_id,
-    }
-    if error.retry_after_ms is not None:
-        body["retry_after_ms"] = error.retry_after_ms
-    return body
+    return {**_failure(error), "param": error.param, "event_id": error.event_id}
 
 
 def _status_details(view: fx.ResponseView) -> Json | None:
@@ -403,7 +381,7 @@ def _usage(usage: fx.TokenUsage) -> Json:
 
 def _format(form: AudioFormat) -> Json:
     if form is AudioFormat.PCM:
-        return {"type": form.value, "rate": 24_000}
+        return {"type": form.value, "rate": CORE_RATE}
     return {"type": form.value}
 
 

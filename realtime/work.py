@@ -23,10 +23,9 @@ from ..engines.chunks import (
 from ..engines.stage import StageFailure
 from ..sessions import effects as fx
 from ..sessions import events as ev
+from .audio_format import CORE_RATE
 
 logger = logging.getLogger(__name__)
-
-CORE_RATE = 24_000
 
 FEED_HIGH = 64
 """Appends waiting for voice activity above which the reader of the socket waits."""

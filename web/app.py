@@ -21,7 +21,7 @@ from ..engines.deployment import Deployment
 from ..engines.pipeline import Pipeline
 from ..engines.stage import StageFailure
 from ..realtime.service import RealtimeService
-from .errors import http_error, not_allowed, not_found
+from .errors import envelope, http_error, not_allowed, not_found
 from .socket import StarletteSocket
 from .watchdog import Watchdog
 
@@ -190,12 +190,11 @@ def _is_local(request: Request) -> bool:
 
 def _denied(status: int, code: str, message: str, retry_s: int | None = None) -> Response:
     kind = "server_error" if status >= 500 else "invalid_request_error"
-    error: dict[str, object] = {"message": message, "type": kind, "param": None, "code": code}
-    headers: dict[str, str] = {}
-    if retry_s is not None:
-        error["retry_after_ms"] = retry_s * 1000
-        headers["Retry-After"] = str(retry_s)
-    return JSONResponse({"error": error}, status_code=status, headers=headers)
+    retry_ms = None if retry_s is None else retry_s * 1000
+    headers = {} if retry_s is None else {"Retry-After": str(retry_s)}
+    return JSONResponse(
+        envelope(message, kind, code, retry_ms), status_code=status, headers=headers
+    )
 
 
 async def _page(_request: Request) -> Response:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import logging
-
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-logger = logging.getLogger(__name__)
 
-
-def envelope(message: str, kind: str, code: str | None = None) -> dict[str, object]:
-    """Return the body of an error answer."""
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+def envelope(
+    message: str, kind: str, code: str | None = None, retry_after_ms: int | None = None
+) -> dict[str, object]:
+    """Return the body of an error answer; with a time where trying again helps."""
+    error: dict[str, object] = {"message": message, "type": kind, "param": None, "code": code}
+    if retry_after_ms is not None:
+        error["retry_after_ms"] = retry_after_ms
+    return {"error": error}
 
 
 async def not_found(request: Request, _error: Exception | None) -> Response:
