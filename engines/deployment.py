@@ -71,9 +71,9 @@ class VllmConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="vllm"
     threads: Positive = 1
     """Threads of the CPU build; a GPU ignores it."""
 
-    weights: Literal["int8", "unchanged"] = "int8"
-    """``int8`` lets the CPU build write twice as fast, from a copy of the model that it
-    makes at its first start; a GPU ignores it."""
+    weights: Literal["auto", "int8", "unchanged"] = "auto"
+    """``int8`` lets a CPU that multiplies small integers write twice as fast, from a copy of
+    the model made at its first start; ``auto`` is that where it helps. A GPU ignores it."""
 
     temperature: Annotated[float, Meta(ge=0, le=2)] = 0.4
     top_k: NotNegative = 40

@@ -115,6 +115,13 @@ class Pipeline(Protocol):
         """Close every stage. Idempotent."""
         ...
 
+    def expect(self) -> None:
+        """Expect a turn to end within a second; returns at once.
+
+        A hint only: a pipeline may use the time to make itself quick.
+        """
+        ...
+
     def listen(self, request: ListenRequest) -> Hearing:
         """Judge audio frame by frame; the audio may have any rate, the same throughout."""
         ...

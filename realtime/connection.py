@@ -223,7 +223,8 @@ class Connection:
             case fx.CloseConnection(code=code, reason=reason):
                 self._close_soon(code, reason)
             case (
-                fx.StartListening()
+                fx.ExpectTurnEnd()
+                | fx.StartListening()
                 | fx.FeedListening()
                 | fx.StopListening()
                 | fx.StartRecognition()

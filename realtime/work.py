@@ -98,6 +98,8 @@ class Work:
     def carry_out(self, effect: fx.WorkEffect) -> None:
         """Start or stop a stream; never waits."""
         match effect:
+            case fx.ExpectTurnEnd():
+                self._pipeline.expect()
             case fx.StartListening(listen_id=listen_id):
                 self._listening = Listening(listen_id)
                 self._spawn(f"listen-{listen_id}", self._listen(self._listening))

@@ -305,6 +305,11 @@ class TurnMeasured:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectTurnEnd:
+    """A turn may end shortly: what answers it may get ready."""
+
+
+@dataclass(frozen=True, slots=True)
 class StartListening:
     """Begin a voice activity stream."""
 
@@ -414,7 +419,8 @@ ClientEffect: TypeAlias = (
     | TurnMeasured
 )
 WorkEffect: TypeAlias = (
-    StartListening
+    ExpectTurnEnd
+    | StartListening
     | FeedListening
     | StopListening
     | StartRecognition

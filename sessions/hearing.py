@@ -12,6 +12,7 @@ from .effects import (
     BufferCommitted,
     CancelRecognition,
     ErrorRaised,
+    ExpectTurnEnd,
     FeedListening,
     ItemAdded,
     ItemDone,
@@ -30,7 +31,7 @@ from .measure import TurnClock
 from .recognition import Ahead, Pending, Recognitions
 from .settings import TurnDetection
 from .state import Deadline, DeadlineReason, SessionState, soonest
-from .turns import PauseLasted, SpeechBegan, SpeechResumed, TurnChange, TurnDetector, TurnEnded
+from .turns import PauseLasted, PauseNoticed, SpeechBegan, SpeechResumed, TurnChange, TurnDetector, TurnEnded
 
 MIN_COMMIT_MS = 100
 """Less audio than this can't be committed; the protocol's own figure."""
@@ -241,6 +242,8 @@ class Hearing:
         match change:
             case SpeechBegan(start_ms=start_ms):
                 self._begin_turn(start_ms, now)
+            case PauseNoticed():
+                self._expect_end()
             case PauseLasted(heard_ms=heard_ms):
                 self._recognize_ahead(heard_ms)
             case SpeechResumed():
@@ -258,6 +261,11 @@ class Hearing:
         settings = self._state.settings.turn_detection
         if settings is not None and settings.interrupt_response:
             self._answers.interrupt(now)
+
+    def _expect_end(self) -> None:
+        settings = self._state.settings.turn_detection
+        if settings is not None and settings.create_response:
+            self._state.emit(ExpectTurnEnd())
 
     def _end_turn(self, speech_end_ms: int, end_ms: int, now: float) -> None:
         turn, self._turn = self._turn, None

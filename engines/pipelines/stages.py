@@ -67,6 +67,18 @@ class HasState(Protocol):
 
 
 @runtime_checkable
+class CanWarm(Protocol):
+    """A stage whose model is slow after a rest, and can be woken from it."""
+
+    async def warm(self) -> None:
+        """Do a little work so that the next request meets a model in fast memory.
+
+        Does nothing where the stage is at work or was a moment ago.
+        """
+        ...
+
+
+@runtime_checkable
 class HasStatistics(Protocol):
     """A stage that counts."""
 

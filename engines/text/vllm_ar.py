@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -29,6 +30,9 @@ process holds time to be freed."""
 
 SETTLED_SECONDS = 120.0
 """An engine that has lived so long has all its attempts again."""
+
+FRESH_SECONDS = 0.25
+"""After so long without an answer the model's memory is slow, as that of speech stages."""
 
 MESSAGE_TOKENS = 8
 """Allowance for the marks around a message; what templates add is 4 to 6."""
@@ -65,6 +69,8 @@ class VllmStage:
         self._threads: ThreadPoolExecutor | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._load_seconds = 0.0
+        self._greeting: list[int] = []
+        self._answered_at = -math.inf
         self._opened = 0
         self._restarts = 0
         self._usage = Usage()
@@ -122,6 +128,20 @@ class VllmStage:
         self._streams.add(stream)
         return stream
 
+    async def warm(self) -> None:
+        """Make the next answer as quick as if another had just been given."""
+        engine, loop = self._engine, asyncio.get_running_loop()
+        if engine is None or engine.unfinished or loop.time() - self._answered_at < FRESH_SECONDS:
+            return
+        self._answered_at = loop.time()
+        try:
+            async with aclosing(engine.generate("warm", self._greeting, 1)) as pieces:
+                async for _ in pieces:
+                    pass
+        except EngineDied:
+            # The keeper is about to find out by itself.
+            pass
+
     async def close(self) -> None:
         """End every stream with an error, and the engine's process. Idempotent."""
         self._enter("closed")
@@ -161,7 +181,8 @@ class VllmStage:
         self._loading = asyncio.ensure_future(self._in_thread(self._load_now))
         engine = await asyncio.shield(self._loading)
         # The first answer takes twice as long as any other.
-        async for _ in engine.generate("warm-up", engine.render([Message("user", "Hi")]), 2):
+        self._greeting = engine.render([Message("user", "Hi")])
+        async for _ in engine.generate("warm-up", self._greeting, 2):
             pass
         if self._state == "closed":
             raise StageClosed("ar")
@@ -245,6 +266,7 @@ class VllmStage:
             raise self._unavailable() from None
         finally:
             self._usage = _sum(self._usage, usage)
+            self._answered_at = asyncio.get_running_loop().time()
             if finish is None:
                 await _abort(engine, name)
         yield End(EndReason.LENGTH if finish == "length" else EndReason.COMPLETED, usage=usage)

@@ -26,6 +26,7 @@ from ..chunks import StageError
 from ..deployment import VllmConfig
 from ..pipeline import Message
 from ..stage import StageFailure
+from .cpu_numbers import CpuNumbers, choose_numbers, cpu_flags
 from .int8 import int8_copy
 
 NICENESS = 5
@@ -112,9 +113,10 @@ def load_engine(config: VllmConfig, folder: Path, work: Path) -> TextEngine:
             raise StageFailure(StageError("vllm_missing", hint)) from None
         on_cpu = bool(current_platform.is_cpu())
         with _environment(_cpu_settings(config) if on_cpu else {}):
-            if on_cpu and config.weights == "int8":
+            numbers = choose_numbers(config.weights, cpu_flags()) if on_cpu else None
+            if numbers is not None and numbers.int8_weights:
                 folder = int8_copy(folder, work)
-            return _VllmEngine(_start(config, folder, on_cpu), config, on_cpu)
+            return _VllmEngine(_start(config, folder, numbers), config, on_cpu)
 
 
 def _own_settings(config: VllmConfig, work: Path) -> dict[str, str]:
@@ -178,7 +180,8 @@ def _never(record: logging.LogRecord) -> bool:
     return False
 
 
-def _start(config: VllmConfig, folder: Path, on_cpu: bool) -> Any:
+def _start(config: VllmConfig, folder: Path, numbers: CpuNumbers | None) -> Any:
+    """The engine; ``numbers`` are a CPU's, ``None`` on a GPU."""
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 
@@ -193,8 +196,8 @@ def _start(config: VllmConfig, folder: Path, on_cpu: bool) -> Any:
         "kv_cache_memory_bytes": config.kv_cache_mib << 20,
         "worker_extension_cls": f"{__package__}.leash.Leashed",
     }
-    if on_cpu:
-        arguments |= {"distributed_executor_backend": "uni", "dtype": "bfloat16"}
+    if numbers is not None:
+        arguments |= {"distributed_executor_backend": "uni", "dtype": numbers.dtype}
         arguments["block_size"] = CPU_BLOCK_TOKENS
         if config.enforce_eager:
             arguments["worker_extension_cls"] = f"{__package__}.cpu_kernels.CpuKernels"
