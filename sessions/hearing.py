@@ -10,15 +10,11 @@ from .conversation import BYTES_PER_MS
 from .effects import (
     BufferCleared,
     BufferCommitted,
-    CancelRecognition,
     ErrorRaised,
-    FeedListening,
     ItemAdded,
     ItemDone,
     SpeechStarted,
     SpeechStopped,
-    StartListening,
-    StopListening,
     TranscriptionDone,
     TranscriptionFailed,
 )
@@ -30,7 +26,22 @@ from .measure import TurnClock
 from .recognition import Ahead, Pending, Recognitions
 from .settings import TurnDetection
 from .state import Deadline, DeadlineReason, SessionState, soonest
-from .turns import PauseLasted, SpeechBegan, SpeechResumed, TurnChange, TurnDetector, TurnEnded
+from .turns import (
+    PauseLasted,
+    PauseNoticed,
+    SpeechBegan,
+    SpeechResumed,
+    TurnChange,
+    TurnDetector,
+    TurnEnded,
+)
+from .work_effects import (
+    CancelRecognition,
+    ExpectTurnEnd,
+    FeedListening,
+    StartListening,
+    StopListening,
+)
 
 MIN_COMMIT_MS = 100
 """Less audio than this can't be committed; the protocol's own figure."""
@@ -241,6 +252,8 @@ class Hearing:
         match change:
             case SpeechBegan(start_ms=start_ms):
                 self._begin_turn(start_ms, now)
+            case PauseNoticed():
+                self._expect_end()
             case PauseLasted(heard_ms=heard_ms):
                 self._recognize_ahead(heard_ms)
             case SpeechResumed():
@@ -258,6 +271,11 @@ class Hearing:
         settings = self._state.settings.turn_detection
         if settings is not None and settings.interrupt_response:
             self._answers.interrupt(now)
+
+    def _expect_end(self) -> None:
+        settings = self._state.settings.turn_detection
+        if settings is not None and settings.create_response:
+            self._state.emit(ExpectTurnEnd())
 
     def _end_turn(self, speech_end_ms: int, end_ms: int, now: float) -> None:
         turn, self._turn = self._turn, None

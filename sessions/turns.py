@@ -28,6 +28,16 @@ class SpeechBegan:
     start_ms: int
 
 
+NOTICE_MS = 100
+"""A pause so long is noticed: longer than the stops within a word, and early enough for
+models to be made ready before they are asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseNoticed:
+    """A pause is long enough that the turn may be about to end."""
+
+
 @dataclass(frozen=True, slots=True)
 class PauseLasted:
     """A pause reached the length at which it is worth preparing an answer."""
@@ -51,7 +61,7 @@ class TurnEnded:
     """End of the turn's audio, the silence that ended it included."""
 
 
-TurnChange: TypeAlias = SpeechBegan | PauseLasted | SpeechResumed | TurnEnded
+TurnChange: TypeAlias = SpeechBegan | PauseNoticed | PauseLasted | SpeechResumed | TurnEnded
 
 
 class TurnDetector:
@@ -99,6 +109,7 @@ class TurnDetector:
         self._run_ms = 0
         self._run_start_ms = 0
         self._speech_end_ms = 0
+        self._pause_noticed = False
         self._pause_told = False
 
     def _await_speech(self, speech: bool, start_ms: int, frame_ms: int) -> TurnChange | None:
@@ -125,13 +136,19 @@ class TurnDetector:
             return self._resume()
         if pause_ms >= self.settings.silence_duration_ms:
             return self._finish()
-        if speech or self._pause_told or not 0 < self._speculate_ms <= pause_ms:
+        if speech:
             return None
-        self._pause_told = True
-        return PauseLasted(self._speech_end_ms, self._position_ms)
+        if not self._pause_told and 0 < self._speculate_ms <= pause_ms:
+            self._pause_told = True
+            return PauseLasted(self._speech_end_ms, self._position_ms)
+        if not self._pause_noticed and pause_ms >= NOTICE_MS:
+            self._pause_noticed = True
+            return PauseNoticed()
+        return None
 
     def _resume(self) -> SpeechResumed | None:
         self._speech_end_ms = self._position_ms
+        self._pause_noticed = False
         told, self._pause_told = self._pause_told, False
         return SpeechResumed() if told else None
 

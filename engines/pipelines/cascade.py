@@ -18,10 +18,10 @@ from ..pipeline import (
     ReplyChunk,
     ReplyRequest,
 )
-from ..stage import Stage
+from ..stage import Stage, StageFailure
 from ..streams import TaskStream
 from .reply import first_error, reply_chunks
-from .stages import CascadeStages, HasState, HasStatistics, build_stages
+from .stages import CanWarm, CascadeStages, HasState, HasStatistics, build_stages
 
 OnProgress: TypeAlias = Callable[[str], None]
 """Is told what the start is about, in a few words for a person."""
@@ -51,6 +51,7 @@ class CascadePipeline:
         self._model = model
         self._tell: OnProgress = on_progress or (lambda text: None)
         self._states = {name: "closed" for name, _ in stages.named()}
+        self._warming: asyncio.Task[None] | None = None
         self._replies = 0
         self._running = 0
 
@@ -63,6 +64,11 @@ class CascadePipeline:
     def voices(self) -> tuple[str, ...]:
         """The talker's voices, the default one first."""
         return self._stages.talker.voices
+
+    @property
+    def sees(self) -> bool:
+        """Whether the language model can be shown images."""
+        return False
 
     @property
     def readiness(self) -> Readiness:
@@ -85,7 +91,14 @@ class CascadePipeline:
 
     async def close(self) -> None:
         """Close every stage, which ends every stream. Idempotent."""
+        if self._warming is not None:
+            self._warming.cancel()
         await asyncio.gather(*(self._close(name, each) for name, each in self._stages.named()))
+
+    def expect(self) -> None:
+        """Wake the models from their rest, in the order in which a turn needs them."""
+        if self._warming is None:
+            self._warming = asyncio.get_running_loop().create_task(self._warm(), name="warm")
 
     def listen(self, request: ListenRequest) -> Hearing:
         """Judge audio frame by frame.
@@ -134,6 +147,17 @@ class CascadePipeline:
             raise
         self._states[name] = "ready"
         self._tell(f"{name}: ready after {now() - began:.1f} s")
+
+    async def _warm(self) -> None:
+        try:
+            for _, stage in self._stages.named():
+                if isinstance(stage, CanWarm):
+                    await stage.warm()
+        except StageFailure:
+            # It is for the request that follows to tell that a stage is down.
+            pass
+        finally:
+            self._warming = None
 
     async def _close(self, name: str, stage: Stage[Any, Any, Any]) -> None:
         if self._states[name] != "failed":

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ..chunks import (
+    CallDelta,
     Clause,
+    Fitted,
     Latents,
     PcmChunk,
     SpeechFrames,
@@ -31,7 +33,7 @@ from ..text.vllm_ar import VllmStage
 
 Vad: TypeAlias = Stage[ListenRequest, PcmChunk, SpeechFrames]
 Recognizer: TypeAlias = Stage[RecognizeRequest, PcmChunk, TranscriptDelta | Transcript]
-Ar: TypeAlias = Stage[GenerateRequest, None, TextDelta]
+Ar: TypeAlias = Stage[GenerateRequest, None, TextDelta | CallDelta | Fitted]
 Code2wav: TypeAlias = Stage[DecodeRequest, Latents, SpokenWords | PcmChunk]
 
 
@@ -63,6 +65,18 @@ class HasState(Protocol):
     @property
     def state(self) -> str:
         """``ready``, ``starting``, ``restarting``, ``failed`` or ``closed``."""
+        ...
+
+
+@runtime_checkable
+class CanWarm(Protocol):
+    """A stage whose model is slow after a rest, and can be woken from it."""
+
+    async def warm(self) -> None:
+        """Do a little work so that the next request meets a model in fast memory.
+
+        Does nothing where the stage is at work or was a moment ago.
+        """
         ...
 
 

@@ -67,6 +67,11 @@ class Code2wavStage:
             f"code2wav {request.request_id}", self._decode, input_bound=INPUT_BOUND
         )
 
+    async def warm(self) -> None:
+        """Make the next chunk as quick as if another had just been decoded."""
+        if (decoder := self._decoder) is not None:
+            await self._worker.warm(lambda: decoder.warm_up(self._config.ladder[:1]))
+
     async def close(self) -> None:
         """End every stream with an error and free the model. Idempotent."""
         await self._worker.close()

@@ -119,6 +119,11 @@ class WhisperStage:
 
         return self._worker.open(f"recognizer {request.request_id}", work, input_bound=INPUT_BOUND)
 
+    async def warm(self) -> None:
+        """Make the next utterance as quick as if another had just been read."""
+        if (model := self._model) is not None:
+            await self._worker.warm(lambda: _warm_up(model, WARM_UP_SECONDS[:1]))
+
     async def close(self) -> None:
         """End every stream with an error and free the model. Idempotent."""
         await self._worker.close()
@@ -198,7 +203,7 @@ def _read(
     return "" if is_silence(found) else found.text
 
 
-def _warm_up(model: Whisper) -> None:
+def _warm_up(model: Whisper, windows: tuple[int, ...] = WARM_UP_SECONDS) -> None:
     hiss = np.random.default_rng(0).normal(0, 0.01, RATE).astype(np.float32)
-    for seconds in WARM_UP_SECONDS:
+    for seconds in windows:
         model.guess(hiss, seconds=seconds, last_sound=1.0, language=None, prompt="")

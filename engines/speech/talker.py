@@ -97,6 +97,11 @@ class TalkerStage:
 
         return self._worker.open(f"talker {request.request_id}", work, input_bound=INPUT_BOUND)
 
+    async def warm(self) -> None:
+        """Make the next clause as quick as if another had just been spoken."""
+        if (speaker := self._speaker) is not None:
+            await self._worker.warm(lambda: speaker.speak(WARM_UP[0], 1.0))
+
     async def close(self) -> None:
         """End every stream with an error and free the model. Idempotent."""
         await self._worker.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from ..catalog import require
-from ..chunks import End, EndReason, StageError, TextDelta, Usage
+from ..chunks import CallDelta, End, EndReason, Fitted, StageError, TextDelta, Usage
 from ..deployment import VllmConfig
 from ..pipeline import Message
 from ..stage import StageClosed, StageFailure
@@ -30,6 +31,9 @@ process holds time to be freed."""
 SETTLED_SECONDS = 120.0
 """An engine that has lived so long has all its attempts again."""
 
+FRESH_SECONDS = 0.25
+"""After so long without an answer the model's memory is slow, as that of speech stages."""
+
 MESSAGE_TOKENS = 8
 """Allowance for the marks around a message; what templates add is 4 to 6."""
 
@@ -38,7 +42,8 @@ ABORT_SECONDS = 5.0
 
 T = TypeVar("T")
 Load: TypeAlias = Callable[[VllmConfig, Path, Path], TextEngine]
-Stream: TypeAlias = TaskStream[None, TextDelta]
+Chunk: TypeAlias = TextDelta | CallDelta | Fitted
+Stream: TypeAlias = TaskStream[None, Chunk]
 
 
 class VllmStage:
@@ -65,6 +70,8 @@ class VllmStage:
         self._threads: ThreadPoolExecutor | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._load_seconds = 0.0
+        self._greeting: list[int] = []
+        self._answered_at = -math.inf
         self._opened = 0
         self._restarts = 0
         self._usage = Usage()
@@ -114,13 +121,27 @@ class VllmStage:
             raise self._unavailable()
         self._opened += 1
         name = f"{request.request_id}-{self._opened}"
-        stream = TaskStream[None, TextDelta](
+        stream = TaskStream[None, Chunk](
             f"ar-{name}",
             lambda inbox: self._answer(engine, name, request, inbox),
             on_done=lambda end: self._streams.discard(stream),
         )
         self._streams.add(stream)
         return stream
+
+    async def warm(self) -> None:
+        """Make the next answer as quick as if another had just been given."""
+        engine, loop = self._engine, asyncio.get_running_loop()
+        if engine is None or engine.unfinished or loop.time() - self._answered_at < FRESH_SECONDS:
+            return
+        self._answered_at = loop.time()
+        try:
+            async with aclosing(engine.generate("warm", self._greeting, 1)) as pieces:
+                async for _ in pieces:
+                    pass
+        except EngineDied:
+            # The keeper is about to find out by itself.
+            pass
 
     async def close(self) -> None:
         """End every stream with an error, and the engine's process. Idempotent."""
@@ -161,7 +182,8 @@ class VllmStage:
         self._loading = asyncio.ensure_future(self._in_thread(self._load_now))
         engine = await asyncio.shield(self._loading)
         # The first answer takes twice as long as any other.
-        async for _ in engine.generate("warm-up", engine.render([Message("user", "Hi")]), 2):
+        self._greeting = engine.render([Message("user", "Hi")])
+        async for _ in engine.generate("warm-up", self._greeting, 2):
             pass
         if self._state == "closed":
             raise StageClosed("ar")
@@ -227,7 +249,7 @@ class VllmStage:
 
     async def _answer(
         self, engine: TextEngine, name: str, request: GenerateRequest, inbox: Inbox[None]
-    ) -> AsyncGenerator[TextDelta | End, None]:
+    ) -> AsyncGenerator[Chunk | End, None]:
         tokens, limit = await self._in_thread(lambda: self._plan(engine, request))
         usage, finish, silent = Usage(), None, 0
         try:
@@ -245,6 +267,7 @@ class VllmStage:
             raise self._unavailable() from None
         finally:
             self._usage = _sum(self._usage, usage)
+            self._answered_at = asyncio.get_running_loop().time()
             if finish is None:
                 await _abort(engine, name)
         yield End(EndReason.LENGTH if finish == "length" else EndReason.COMPLETED, usage=usage)

@@ -105,6 +105,7 @@ class FakePipeline:
     ) -> None:
         self.model = "fake"
         self.voices = voices
+        self.sees = False
         self.probability = probability
         self.refused: dict[str, StageError] = {}
         """Error to raise instead of opening a ``listen``, ``recognize`` or ``reply``."""
@@ -123,6 +124,9 @@ class FakePipeline:
         self.requests: list[ListenRequest | RecognizeRequest | ReplyRequest] = []
         self.audio_heard: list[bytes] = []
         """What each recognition was given."""
+
+        self.expected = 0
+        """How often the end of a turn was announced."""
 
         self.open_streams = 0
         self.closed = False
@@ -152,6 +156,9 @@ class FakePipeline:
         self._note("recognize", request)
         steps = _next(self._heard)
         return self._stream(request.request_id, lambda inbox: self._recognized(inbox, steps))
+
+    def expect(self) -> None:
+        self.expected += 1
 
     def reply(self, request: ReplyRequest) -> Reply:
         self._note("reply", request)
