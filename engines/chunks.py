@@ -36,6 +36,14 @@ class SpeechFrames:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token of a transcript, and the natural logarithm of its probability."""
+
+    token: str
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
 class Transcript:
     """What a recognizer understood of one utterance; the last chunk before ``End``."""
 
@@ -44,6 +52,9 @@ class Transcript:
 
     audio_ms: int
     """Length of the audio that was read."""
+
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """Of the text's tokens, where they were asked for and the model tells them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,29 @@ class TextDelta:
     text: str
     tokens: int
     """How many tokens of the model this piece consumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallDelta:
+    """A piece of a function call; the calls of one answer come one after another."""
+
+    index: int
+    """Counts the calls of the answer, from 0."""
+
+    name: str
+    arguments: str
+    """JSON text; the pieces of one call concatenate to the whole."""
+
+    done: bool
+    """Whether this is the call's last piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The context was too long: told ahead of any answer, only where messages were left out."""
+
+    dropped: int
+    """How many of the oldest messages, system messages not counted, were left out."""
 
 
 @dataclass(frozen=True, slots=True)

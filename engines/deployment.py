@@ -88,6 +88,15 @@ class VllmConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="vllm"
     tensor_parallel: Positive = 1
 
 
+class ScriptedCall(_Strict, frozen=True, kw_only=True):
+    """A function call that the scripted model makes."""
+
+    name: Name
+    arguments: dict[str, Any] = {}
+    when: str = ""
+    """Made where the last message is the user's and has this in it, whatever the case."""
+
+
 class ScriptedArConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="scripted"):
     """A model that always "writes" given lines, in turn: for tests and load."""
 
@@ -95,6 +104,9 @@ class ScriptedArConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag=
     first_token_ms: NotNegative = 0
     tokens_per_second: Annotated[float, Meta(gt=0)] = 30.0
     """One token is one word with the space before it."""
+
+    calls: tuple[ScriptedCall, ...] = ()
+    """The first that fits is made instead of a line, where its function is on offer."""
 
 
 class TalkerConfig(_Strict, frozen=True, kw_only=True):
@@ -152,6 +164,31 @@ class Limits(_Strict, frozen=True, kw_only=True):
     stage_timeout_seconds: Positive = 60
     """A stage that says nothing of a request for so long has failed it."""
 
+    responses_per_minute: Positive = 600
+    """Of one session; more are refused."""
+
+    tokens_per_minute: Positive = 1_000_000
+    """Read and written by the responses of one session; beyond it none begins."""
+
+
+class Access(_Strict, frozen=True, kw_only=True):
+    """Who may use the server, and how it is reached."""
+
+    keys: tuple[Name, ...] = ()
+    """API keys; with none at all, here and in the file, only this machine is served."""
+
+    keys_file: str | None = None
+    """A file of API keys, one a line; ``#`` begins a comment. Beside the deployment file
+    unless absolute."""
+
+    origins: tuple[Name, ...] = ()
+    """Origins (``https://app.example``) whose pages may connect, beside the server's own."""
+
+    tls_certificate: str | None = None
+    """PEM file of the certificate chain; with :attr:`tls_key` the server speaks TLS."""
+
+    tls_key: str | None = None
+
 
 class Deployment(_Strict, frozen=True, kw_only=True):
     """Everything a server is told at start."""
@@ -171,6 +208,7 @@ class Deployment(_Strict, frozen=True, kw_only=True):
 
     stages: Stages = Stages()
     limits: Limits = Limits()
+    access: Access = Access()
 
 
 def load_deployment(path: Path) -> Deployment:

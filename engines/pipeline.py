@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from .chunks import (
+    CallDelta,
+    Fitted,
     PcmChunk,
     SpeechFrames,
     SpokenWords,
@@ -21,8 +23,9 @@ from .chunks import (
     TranscriptDelta,
 )
 from .stage import StageStream
+from .tools import Call, Tool, ToolChoice, Truncation
 
-ReplyChunk: TypeAlias = TextDelta | SpokenWords | Timings | PcmChunk
+ReplyChunk: TypeAlias = TextDelta | CallDelta | Fitted | SpokenWords | Timings | PcmChunk
 Hearing: TypeAlias = StageStream[PcmChunk, SpeechFrames]
 Recognition: TypeAlias = StageStream[PcmChunk, TranscriptDelta | Transcript]
 Reply: TypeAlias = StageStream[None, ReplyChunk]
@@ -33,9 +36,17 @@ class Message:
     """One turn of the conversation as the model is shown it."""
 
     role: str
-    """``system``, ``user`` or ``assistant``."""
+    """``system``, ``user``, ``assistant`` or ``tool``."""
 
     text: str
+    images: tuple[str, ...] = ()
+    """``data:`` URLs of PNG or JPEG, where the model sees; of a user."""
+
+    calls: tuple[Call, ...] = ()
+    """Functions that the assistant called with this message."""
+
+    call_id: str | None = None
+    """Of a tool: the call whose output this message is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +67,12 @@ class RecognizeRequest:
     prompt: str = ""
     """Words to expect."""
 
+    logprobs: bool = False
+    """Whether the log probabilities of the tokens are wanted."""
+
+    partial: bool = False
+    """Whether this is a look at speech that goes on: finished speech is read first."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyRequest:
@@ -74,6 +91,13 @@ class ReplyRequest:
 
     max_tokens: int | None = None
     """Bound on generated tokens; ``None`` for the deployment's."""
+
+    temperature: float | None = None
+    """Of sampling; ``None`` for the deployment's."""
+
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = ToolChoice()
+    truncation: Truncation = Truncation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +124,11 @@ class Pipeline(Protocol):
     @property
     def voices(self) -> tuple[str, ...]:
         """Names of the voices, the default one first."""
+        ...
+
+    @property
+    def sees(self) -> bool:
+        """Whether messages may have images."""
         ...
 
     @property

@@ -16,6 +16,7 @@ from typing import Protocol
 from ..engines.pipeline import Pipeline
 from ..sessions import effects as fx
 from ..sessions import events as ev
+from ..sessions import work_effects as wx
 from ..sessions.conversation import BYTES_PER_MS
 from ..sessions.errors import ErrorInfo
 from ..sessions.session import Session
@@ -215,21 +216,21 @@ class Connection:
 
     def _carry_out(self, effect: fx.Effect) -> None:
         match effect:
-            case fx.AbortReply(response_id=response_id):
+            case wx.AbortReply(response_id=response_id):
                 # Before anything that follows is queued: not one byte of it may come after.
                 self._outbox.purge(response_id)
                 self._encoder.abort(response_id)
                 self._work.carry_out(effect)
-            case fx.CloseConnection(code=code, reason=reason):
+            case wx.CloseConnection(code=code, reason=reason):
                 self._close_soon(code, reason)
             case (
-                fx.ExpectTurnEnd()
-                | fx.StartListening()
-                | fx.FeedListening()
-                | fx.StopListening()
-                | fx.StartRecognition()
-                | fx.CancelRecognition()
-                | fx.StartReply()
+                wx.ExpectTurnEnd()
+                | wx.StartListening()
+                | wx.FeedListening()
+                | wx.StopListening()
+                | wx.StartRecognition()
+                | wx.CancelRecognition()
+                | wx.StartReply()
             ):
                 self._work.carry_out(effect)
             case _:

@@ -107,6 +107,9 @@ class RealtimeService:
             max_session_s=limits.session_minutes * 60.0,
             speculate_ms=self._deployment.speculate_ms,
             stage_timeout_s=float(limits.stage_timeout_seconds),
+            responses_per_minute=limits.responses_per_minute,
+            tokens_per_minute=limits.tokens_per_minute,
+            sees=self._pipeline.sees,
         )
 
     def _limits(self) -> ConnectionLimits:

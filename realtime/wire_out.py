@@ -24,7 +24,7 @@ DELTA_BYTES = 24_000
 _encoder = msgspec.json.Encoder()
 
 _BufferEffect: TypeAlias = (
-    fx.SpeechStarted | fx.SpeechStopped | fx.BufferCommitted | fx.BufferCleared
+    fx.SpeechStarted | fx.SpeechStopped | fx.IdleTimedOut | fx.BufferCommitted | fx.BufferCleared
 )
 _ConversationEffect: TypeAlias = (
     fx.ItemAdded
@@ -32,6 +32,7 @@ _ConversationEffect: TypeAlias = (
     | fx.ItemRetrieved
     | fx.ItemTruncated
     | fx.ItemDeleted
+    | fx.TranscriptionDelta
     | fx.TranscriptionDone
     | fx.TranscriptionFailed
 )
@@ -45,11 +46,14 @@ _OutputEffect: TypeAlias = (
     | fx.TextDone
     | fx.TranscriptDelta
     | fx.TranscriptDone
+    | fx.CallDelta
+    | fx.CallDone
 )
 _SimpleEffect: TypeAlias = (
     fx.SessionCreated
     | fx.SessionUpdated
     | fx.ErrorRaised
+    | fx.RateLimitsUpdated
     | _BufferEffect
     | _ConversationEffect
     | _ExtensionEffect
@@ -129,8 +133,15 @@ class WireEncoder:
                 return "session.updated", {"session": self._session(settings, expires_at)}
             case fx.ErrorRaised(error=error):
                 return "error", {"error": _error(error)}
+            case fx.RateLimitsUpdated(limits=limits):
+                body = {"rate_limits": [_rate_limit(each) for each in limits]}
+                return "rate_limits.updated", body
             case (
-                fx.SpeechStarted() | fx.SpeechStopped() | fx.BufferCommitted() | fx.BufferCleared()
+                fx.SpeechStarted()
+                | fx.SpeechStopped()
+                | fx.IdleTimedOut()
+                | fx.BufferCommitted()
+                | fx.BufferCleared()
             ):
                 return _buffer(effect)
             case (
@@ -139,6 +150,7 @@ class WireEncoder:
                 | fx.ItemRetrieved()
                 | fx.ItemTruncated()
                 | fx.ItemDeleted()
+                | fx.TranscriptionDelta()
                 | fx.TranscriptionDone()
                 | fx.TranscriptionFailed()
             ):
@@ -166,6 +178,12 @@ class WireEncoder:
                 }
             case fx.ItemDeleted(item_id=item_id):
                 return "conversation.item.deleted", {"item_id": item_id}
+            case fx.TranscriptionDelta(item_id=item_id, text=text):
+                return "conversation.item.input_audio_transcription.delta", {
+                    "item_id": item_id,
+                    "content_index": 0,
+                    "delta": text,
+                }
             case fx.TranscriptionDone(item_id=item_id, transcript=transcript, audio_ms=audio_ms):
                 return "conversation.item.input_audio_transcription.completed", {
                     "item_id": item_id,
@@ -205,6 +223,17 @@ class WireEncoder:
                 return "response.output_audio_transcript.delta", {**_at(at), "delta": text}
             case fx.TranscriptDone(at=at, text=text):
                 return "response.output_audio_transcript.done", {**_at(at), "transcript": text}
+            case fx.CallDelta(at=at, call_id=call_id, text=text):
+                body = {**_call_at(at), "call_id": call_id, "delta": text}
+                return "response.function_call_arguments.delta", body
+            case fx.CallDone(at=at, call_id=call_id):
+                body = {
+                    **_call_at(at),
+                    "call_id": call_id,
+                    "name": effect.name,
+                    "arguments": effect.arguments,
+                }
+                return "response.function_call_arguments.done", body
             case _:
                 assert_never(effect)
 
@@ -297,6 +326,8 @@ def _buffer(effect: _BufferEffect) -> tuple[str, Json]:
             return "input_audio_buffer.speech_started", body
         case fx.SpeechStopped(audio_end_ms=end, item_id=item_id):
             return "input_audio_buffer.speech_stopped", {"audio_end_ms": end, "item_id": item_id}
+        case fx.IdleTimedOut():
+            return "input_audio_buffer.timeout_triggered", asdict(effect)
         case fx.BufferCommitted(item_id=item_id, previous_item_id=previous):
             body = {"item_id": item_id, "previous_item_id": previous}
             return "input_audio_buffer.committed", body
@@ -328,6 +359,23 @@ def _at(at: fx.PartAt) -> Json:
         "item_id": at.item_id,
         "output_index": at.output_index,
         "content_index": at.content_index,
+    }
+
+
+def _call_at(at: fx.PartAt) -> Json:
+    return {
+        "response_id": at.response_id,
+        "item_id": at.item_id,
+        "output_index": at.output_index,
+    }
+
+
+def _rate_limit(limit: fx.RateLimit) -> Json:
+    return {
+        "name": limit.name,
+        "limit": limit.limit,
+        "remaining": limit.remaining,
+        "reset_seconds": limit.reset_s,
     }
 
 

@@ -9,9 +9,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import assert_never
 
 from ..engines import pipeline as pl
+from ..engines import tools
 from ..engines.chunks import (
+    CallDelta,
     End,
     EndReason,
+    Fitted,
     PcmChunk,
     SpeechFrames,
     SpokenWords,
@@ -21,8 +24,9 @@ from ..engines.chunks import (
     TranscriptDelta,
 )
 from ..engines.stage import StageFailure
-from ..sessions import effects as fx
 from ..sessions import events as ev
+from ..sessions import work_effects as wx
+from ..sessions.tools import Tool
 from .audio_format import CORE_RATE
 
 logger = logging.getLogger(__name__)
@@ -95,31 +99,31 @@ class Work:
         self._listening: Listening | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
 
-    def carry_out(self, effect: fx.WorkEffect) -> None:
+    def carry_out(self, effect: wx.WorkEffect) -> None:
         """Start or stop a stream; never waits."""
         match effect:
-            case fx.ExpectTurnEnd():
+            case wx.ExpectTurnEnd():
                 self._pipeline.expect()
-            case fx.StartListening(listen_id=listen_id):
+            case wx.StartListening(listen_id=listen_id):
                 self._listening = Listening(listen_id)
                 self._spawn(f"listen-{listen_id}", self._listen(self._listening))
-            case fx.FeedListening(listen_id=listen_id, pcm=pcm):
+            case wx.FeedListening(listen_id=listen_id, pcm=pcm):
                 if self._listening is not None and self._listening.listen_id == listen_id:
                     self._listening.feed(pcm)
-            case fx.StopListening(listen_id=listen_id):
+            case wx.StopListening(listen_id=listen_id):
                 if self._listening is not None and self._listening.listen_id == listen_id:
                     self._listening.stop()
                     self._listening = None
                 self._cancel(f"listen-{listen_id}")
-            case fx.StartRecognition():
+            case wx.StartRecognition():
                 self._spawn(f"hear-{effect.recognition_id}", self._recognize(effect))
-            case fx.CancelRecognition(recognition_id=recognition_id):
+            case wx.CancelRecognition(recognition_id=recognition_id):
                 self._cancel(f"hear-{recognition_id}")
-            case fx.StartReply():
+            case wx.StartReply():
                 self._spawn(effect.response_id, self._reply(effect))
-            case fx.AbortReply(response_id=response_id):
+            case wx.AbortReply(response_id=response_id):
                 self._cancel(response_id)
-            case fx.CloseConnection():
+            case wx.CloseConnection():
                 raise AssertionError("the connection carries this out itself")
             case _:
                 assert_never(effect)
@@ -193,14 +197,16 @@ class Work:
             await stream.send(PcmChunk(pcm, CORE_RATE))
         await stream.end()
 
-    async def _recognize(self, effect: fx.StartRecognition) -> None:
+    async def _recognize(self, effect: wx.StartRecognition) -> None:
         recognition_id = effect.recognition_id
         request = pl.RecognizeRequest(
             request_id=f"{self._name}-hear-{recognition_id}",
             language=effect.language,
             prompt=effect.prompt or "",
+            logprobs=effect.logprobs,
+            partial=effect.partial,
         )
-        text: str | None = None
+        said: Transcript | None = None
         try:
             stream = self._pipeline.recognize(request)
         except StageFailure as failure:
@@ -213,11 +219,11 @@ class Work:
             async for chunk in stream:
                 match chunk:
                     case Transcript():
-                        text = chunk.text
+                        said = chunk
                     case TranscriptDelta():
                         pass
-                    case End() if chunk.reason is EndReason.COMPLETED and text is not None:
-                        self._tell(ev.RecognitionEnded(recognition_id, text))
+                    case End() if chunk.reason is EndReason.COMPLETED and said is not None:
+                        self._tell(_recognized(recognition_id, said))
                     case End():
                         self._tell(_not_recognized(recognition_id, chunk))
                     case _:
@@ -225,14 +231,24 @@ class Work:
         finally:
             stream.cancel()
 
-    async def _reply(self, effect: fx.StartReply) -> None:
+    async def _reply(self, effect: wx.StartReply) -> None:
         request = pl.ReplyRequest(
             request_id=effect.response_id,
-            messages=tuple(pl.Message(m.role, m.text) for m in effect.messages),
+            messages=tuple(_message(each) for each in effect.messages),
             speak=effect.speak,
             voice=effect.voice if effect.voice in self._pipeline.voices else None,
             speed=effect.speed,
             max_tokens=effect.max_output_tokens,
+            temperature=effect.temperature,
+            tools=tuple(_tool(each) for each in effect.tools),
+            tool_choice=tools.ToolChoice(
+                mode=effect.tool_choice.mode.value, name=effect.tool_choice.name
+            ),
+            truncation=tools.Truncation(
+                mode=effect.truncation.mode.value,
+                retention_ratio=effect.truncation.retention_ratio,
+                post_instructions=effect.truncation.post_instructions,
+            ),
         )
         key = (effect.response_id, effect.epoch)
         try:
@@ -246,6 +262,25 @@ class Work:
                 await self._room()
         finally:
             stream.cancel()
+
+
+def _message(message: wx.ContextMessage) -> pl.Message:
+    return pl.Message(
+        message.role,
+        message.text,
+        images=message.images,
+        calls=tuple(tools.Call(c.call_id, c.name, c.arguments) for c in message.calls),
+        call_id=message.call_id,
+    )
+
+
+def _tool(tool: Tool) -> tools.Tool:
+    return tools.Tool(name=tool.name, description=tool.description, parameters=tool.parameters)
+
+
+def _recognized(recognition_id: int, said: Transcript) -> ev.RecognitionEnded:
+    tokens = tuple(ev.TokenLogprob(each.token, each.logprob) for each in said.logprobs)
+    return ev.RecognitionEnded(recognition_id, said.text, logprobs=tokens)
 
 
 def _not_recognized(recognition_id: int, end: End) -> ev.RecognitionEnded:
@@ -264,6 +299,10 @@ def _reply_event(key: tuple[str, int], chunk: pl.ReplyChunk | End) -> ev.StageEv
             )
         case PcmChunk(pcm=pcm):
             return ev.ReplyAudio(*key, pcm)
+        case CallDelta():
+            return ev.ReplyCall(*key, chunk.index, chunk.name, chunk.arguments, chunk.done)
+        case Fitted(dropped=dropped):
+            return ev.ReplyFitted(*key, dropped)
         case Timings():
             return ev.ReplyTimed(
                 *key,

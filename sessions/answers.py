@@ -9,11 +9,13 @@ from typing import assert_never
 from .context import context_messages
 from .delivery import Delivery
 from .draft import Draft, ReplyEvent
-from .effects import AbortReply, ResponseStatus, StartReply, TokenUsage
+from .effects import ResponseStatus, TokenUsage
 from .errors import ErrorInfo, Refusal
 from .events import (
     ReplyAudio,
+    ReplyCall,
     ReplyEnded,
+    ReplyFitted,
     ReplyOutcome,
     ReplyText,
     ReplyTimed,
@@ -22,9 +24,11 @@ from .events import (
 )
 from .items import PartKind, Role
 from .measure import TurnClock, measure_turn
+from .merging import check_text, check_tokens, check_voice
 from .response import Plan, Response
-from .settings import Modality, check_text, check_tokens, check_voice
+from .settings import Modality
 from .state import Deadline, DeadlineReason, SessionState
+from .work_effects import AbortReply, StartReply
 
 
 class Answers:
@@ -316,6 +320,8 @@ class Answers:
             case ReplyAudio(pcm=pcm):
                 response.add_audio(pcm)
                 self._delivery.remember(response)
+            case ReplyCall() | ReplyFitted():
+                pass
             case ReplyTimed():
                 response.timed = event
             case ReplyEnded():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .effects import ContextMessage
 from .items import Item
+from .work_effects import ContextMessage
 
 
 def context_messages(

@@ -5,10 +5,21 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from .conversation import BYTES_PER_MS
-from .events import ReplyAudio, ReplyEnded, ReplyOutcome, ReplyText, ReplyTimed, ReplyWords
+from .events import (
+    ReplyAudio,
+    ReplyCall,
+    ReplyEnded,
+    ReplyFitted,
+    ReplyOutcome,
+    ReplyText,
+    ReplyTimed,
+    ReplyWords,
+)
 from .response import Response
 
-ReplyEvent: TypeAlias = ReplyText | ReplyWords | ReplyAudio | ReplyTimed | ReplyEnded
+ReplyEvent: TypeAlias = (
+    ReplyText | ReplyWords | ReplyAudio | ReplyCall | ReplyFitted | ReplyTimed | ReplyEnded
+)
 
 HELD_MS = 10_000
 """Audio made ahead for an answer that may never be given; a draft beyond it is dropped."""

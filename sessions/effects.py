@@ -1,4 +1,4 @@
-"""Everything a session asks for: what to tell the client, what work to do."""
+"""Everything a session asks for: what to tell the client; work is in :mod:`.work_effects`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from enum import Enum
 from typing import TypeAlias
 
 from .errors import ErrorInfo
+from .events import TokenLogprob
 from .items import Item
 from .settings import AudioFormat, Modality, Settings
+from .work_effects import WorkEffect
 
 # Told to the client.
 
@@ -51,6 +53,15 @@ class SpeechStarted:
 class SpeechStopped:
     """The person's turn is over."""
 
+    audio_end_ms: int
+    item_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdleTimedOut:
+    """Nobody has spoken for so long that the session speaks up; the silence is an item."""
+
+    audio_start_ms: int
     audio_end_ms: int
     item_id: str
 
@@ -109,12 +120,24 @@ class ItemDeleted:
 
 
 @dataclass(frozen=True, slots=True)
+class TranscriptionDelta:
+    """More of what a user item says, which may still be being said."""
+
+    item_id: str
+    text: str
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    """``None`` where the client did not ask for them."""
+
+
+@dataclass(frozen=True, slots=True)
 class TranscriptionDone:
     """What a user item says."""
 
     item_id: str
     transcript: str
     audio_ms: int
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    """``None`` where the client did not ask for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +163,39 @@ class TokenUsage:
     """Tokens of one response."""
 
     input_tokens: int = 0
+    """Read by the model, all of them text."""
+
     cached_tokens: int = 0
+    """Of those, how many it had read before."""
+
     output_tokens: int = 0
+    """Written by the model, all of them text."""
+
+    input_audio_tokens: int = 0
+    """Audio that became part of what the model read: one for every 100 ms."""
+
+    output_audio_tokens: int = 0
+    """Audio that was spoken: one for every 50 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """How much of something may still be asked for."""
+
+    name: str
+    """``requests`` or ``tokens``."""
+
+    limit: int
+    remaining: int
+    reset_s: float
+    """Until all of the limit is free again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimitsUpdated:
+    """What is left of the session's limits."""
+
+    limits: tuple[RateLimit, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +212,10 @@ class ResponseView:
 
     error: ErrorInfo | None = None
     output: tuple[Item, ...] = ()
+    out_of_band: bool = False
+    """Whether it belongs to no conversation."""
+
+    temperature: float | None = None
     max_output_tokens: int | None = None
     metadata: tuple[tuple[str, str], ...] | None = None
     usage: TokenUsage | None = None
@@ -272,6 +330,25 @@ class AudioDone:
 
 
 @dataclass(frozen=True, slots=True)
+class CallDelta:
+    """More arguments of a function call."""
+
+    at: PartAt
+    call_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallDone:
+    """A function call is complete."""
+
+    at: PartAt
+    call_id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class WordSpoken:
     """Extension: a word and when it sounds, ahead of its audio."""
 
@@ -301,99 +378,13 @@ class TurnMeasured:
     """From the first clause known to its first audio made, also where that was ahead of time."""
 
 
-# Work for the stages.
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectTurnEnd:
-    """A turn may end shortly: what answers it may get ready."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartListening:
-    """Begin a voice activity stream."""
-
-    listen_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class FeedListening:
-    """Audio for the stream, s16le at 24 kHz."""
-
-    listen_id: int
-    pcm: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class StopListening:
-    """End the stream; its results no longer matter."""
-
-    listen_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class StartRecognition:
-    """Find out what was said."""
-
-    recognition_id: int
-    pcm: bytes
-    """s16le at 24 kHz."""
-
-    language: str | None
-    prompt: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class CancelRecognition:
-    """What was said is not needed any more."""
-
-    recognition_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class ContextMessage:
-    """One message of the model's context."""
-
-    role: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartReply:
-    """Generate an answer."""
-
-    response_id: str
-    epoch: int
-    messages: tuple[ContextMessage, ...]
-    speak: bool
-    voice: str
-    speed: float
-    max_output_tokens: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class AbortReply:
-    """Stop generating, and write no more audio of this response."""
-
-    response_id: str
-    epoch: int
-    """The epoch that the response belonged to."""
-
-
-@dataclass(frozen=True, slots=True)
-class CloseConnection:
-    """End the connection once everything before this is written."""
-
-    code: int
-    reason: str
-
-
 ClientEffect: TypeAlias = (
     SessionCreated
     | SessionUpdated
     | ErrorRaised
     | SpeechStarted
     | SpeechStopped
+    | IdleTimedOut
     | BufferCommitted
     | BufferCleared
     | ItemAdded
@@ -401,6 +392,7 @@ ClientEffect: TypeAlias = (
     | ItemRetrieved
     | ItemTruncated
     | ItemDeleted
+    | TranscriptionDelta
     | TranscriptionDone
     | TranscriptionFailed
     | ResponseCreated
@@ -415,18 +407,10 @@ ClientEffect: TypeAlias = (
     | TranscriptDone
     | AudioDelta
     | AudioDone
+    | CallDelta
+    | CallDone
+    | RateLimitsUpdated
     | WordSpoken
     | TurnMeasured
-)
-WorkEffect: TypeAlias = (
-    ExpectTurnEnd
-    | StartListening
-    | FeedListening
-    | StopListening
-    | StartRecognition
-    | CancelRecognition
-    | StartReply
-    | AbortReply
-    | CloseConnection
 )
 Effect: TypeAlias = ClientEffect | WorkEffect

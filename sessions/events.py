@@ -13,6 +13,7 @@ from typing import TypeAlias
 from .errors import ErrorInfo
 from .items import NewItem
 from .settings import AudioFormat, Modality, SettingsPatch
+from .tools import Tool, ToolChoice
 
 # From the client.
 
@@ -82,6 +83,13 @@ class DeleteItem:
     event_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ItemReference:
+    """An item of the conversation, by its id, as part of a response's own input."""
+
+    item_id: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseOptions:
     """What differs from the session's settings in one response; ``None`` is as there."""
@@ -91,7 +99,15 @@ class ResponseOptions:
     voice: str | None = None
     output_format: AudioFormat | None = None
     max_output_tokens: int | None = None
+    temperature: float | None = None
     metadata: tuple[tuple[str, str], ...] | None = None
+    tools: tuple[Tool, ...] | None = None
+    tool_choice: ToolChoice | None = None
+    out_of_band: bool = False
+    """``conversation: none``: neither its items nor its input join the conversation."""
+
+    input: tuple[NewItem | ItemReference, ...] | None = None
+    """What is answered instead of the conversation; empty answers the instructions alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +164,15 @@ class ListeningFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token of a transcript and how probable the recognizer found it."""
+
+    token: str
+    logprob: float
+    """Natural logarithm of the probability, at most 0."""
+
+
+@dataclass(frozen=True, slots=True)
 class RecognitionEnded:
     """What was said, or why that is not known."""
 
@@ -155,6 +180,8 @@ class RecognitionEnded:
     text: str | None
     error_code: str | None = None
     error_message: str | None = None
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """Of the text's tokens, where they were asked for and the recognizer knows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +218,36 @@ class ReplyAudio:
     response_id: str
     epoch: int
     pcm: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyCall:
+    """More of a function call of a response; the calls of one come one after another."""
+
+    response_id: str
+    epoch: int
+    index: int
+    """Counts the calls of the response, from 0."""
+
+    name: str
+    arguments: str
+    """JSON text; the pieces of a call concatenate to the whole."""
+
+    done: bool
+    """Whether this is the call's last piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyFitted:
+    """How the context was made to fit, ahead of everything else of a response.
+
+    Told only where something was left out.
+    """
+
+    response_id: str
+    epoch: int
+    dropped: int
+    """How many of the oldest messages, instructions not counted, the model was not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +332,8 @@ StageEvent: TypeAlias = (
     | ReplyText
     | ReplyWords
     | ReplyAudio
+    | ReplyCall
+    | ReplyFitted
     | ReplyTimed
     | ReplyEnded
 )

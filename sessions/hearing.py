@@ -10,16 +10,11 @@ from .conversation import BYTES_PER_MS
 from .effects import (
     BufferCleared,
     BufferCommitted,
-    CancelRecognition,
     ErrorRaised,
-    ExpectTurnEnd,
-    FeedListening,
     ItemAdded,
     ItemDone,
     SpeechStarted,
     SpeechStopped,
-    StartListening,
-    StopListening,
     TranscriptionDone,
     TranscriptionFailed,
 )
@@ -31,7 +26,22 @@ from .measure import TurnClock
 from .recognition import Ahead, Pending, Recognitions
 from .settings import TurnDetection
 from .state import Deadline, DeadlineReason, SessionState, soonest
-from .turns import PauseLasted, PauseNoticed, SpeechBegan, SpeechResumed, TurnChange, TurnDetector, TurnEnded
+from .turns import (
+    PauseLasted,
+    PauseNoticed,
+    SpeechBegan,
+    SpeechResumed,
+    TurnChange,
+    TurnDetector,
+    TurnEnded,
+)
+from .work_effects import (
+    CancelRecognition,
+    ExpectTurnEnd,
+    FeedListening,
+    StartListening,
+    StopListening,
+)
 
 MIN_COMMIT_MS = 100
 """Less audio than this can't be committed; the protocol's own figure."""

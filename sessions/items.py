@@ -22,11 +22,23 @@ class ItemStatus(Enum):
     INCOMPLETE = "incomplete"
 
 
+class ItemKind(Enum):
+    """What an item is."""
+
+    MESSAGE = "message"
+    FUNCTION_CALL = "function_call"
+    """The model wants a function to be called."""
+
+    FUNCTION_OUTPUT = "function_call_output"
+    """What a function gave."""
+
+
 class PartKind(Enum):
     """What a content part holds."""
 
     INPUT_TEXT = "input_text"
     INPUT_AUDIO = "input_audio"
+    INPUT_IMAGE = "input_image"
     OUTPUT_TEXT = "output_text"
     OUTPUT_AUDIO = "output_audio"
 
@@ -39,15 +51,37 @@ class Part:
     text: str | None = None
     """The text, or for audio its transcript; ``None`` while that is not known."""
 
+    image_url: str | None = None
+    """Of an image: a ``data:`` URL of PNG or JPEG."""
+
+    detail: str | None = None
+    """Of an image: ``auto``, ``low`` or ``high``."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A message of the conversation."""
+    """A message of the conversation, a call of a function, or what one gave."""
 
     id: str
-    role: Role
+    kind: ItemKind = ItemKind.MESSAGE
+    role: Role = Role.ASSISTANT
+    """Of a message. A call counts as the assistant's; its output is nobody's."""
+
     status: ItemStatus = ItemStatus.COMPLETED
     parts: tuple[Part, ...] = ()
+    """Of a message."""
+
+    call_id: str | None = None
+    """Of a call and of its output: what joins them."""
+
+    name: str | None = None
+    """Of a call: the function."""
+
+    arguments: str = ""
+    """Of a call: JSON text as the model wrote it."""
+
+    output: str = ""
+    """Of an output: what the function gave, as the client wrote it."""
 
     @property
     def text(self) -> str:
@@ -68,8 +102,13 @@ class Item:
 class NewItem:
     """An item as a client sends it."""
 
-    role: Role
-    parts: tuple[Part, ...]
+    kind: ItemKind = ItemKind.MESSAGE
+    role: Role = Role.ASSISTANT
+    parts: tuple[Part, ...] = ()
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+    output: str = ""
     id: str | None = None
     audio: bytes = b""
     """s16le at 24 kHz of its audio parts, joined."""

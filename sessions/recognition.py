@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .effects import CancelRecognition, StartRecognition
 from .errors import Refusal
 from .state import Deadline, DeadlineReason, SessionState
+from .work_effects import CancelRecognition, StartRecognition
 
 MAX_PENDING = 16
 """Items of one session that wait to be recognized; a person does not talk that fast."""

@@ -17,7 +17,6 @@ from typing import assert_never
 from .answers import Answers
 from .delivery import Delivery
 from .effects import (
-    CloseConnection,
     Effect,
     ErrorRaised,
     ItemAdded,
@@ -45,7 +44,9 @@ from .events import (
     RecognitionEnded,
     RejectMessage,
     ReplyAudio,
+    ReplyCall,
     ReplyEnded,
+    ReplyFitted,
     ReplyText,
     ReplyTimed,
     ReplyWords,
@@ -57,8 +58,10 @@ from .events import (
 )
 from .hearing import Hearing
 from .items import Item, Role
-from .settings import Capabilities, Settings, merge
+from .merging import merge
+from .settings import Capabilities, Settings
 from .state import Counters, Deadline, DeadlineReason, SessionState, soonest
+from .work_effects import CloseConnection
 
 
 class Session:
@@ -149,7 +152,15 @@ class Session:
                 self._hearing.listening_failed(listen_id, message, now)
             case RecognitionEnded():
                 self._hearing.recognized(event, now)
-            case ReplyText() | ReplyWords() | ReplyAudio() | ReplyTimed() | ReplyEnded():
+            case (
+                ReplyText()
+                | ReplyWords()
+                | ReplyAudio()
+                | ReplyCall()
+                | ReplyFitted()
+                | ReplyTimed()
+                | ReplyEnded()
+            ):
                 self._answers.reply(event, now)
             case AudioWritten(response_id=response_id, ms=ms):
                 self._answers.audio_written(response_id, ms, now)

@@ -1,16 +1,16 @@
-"""What a client may set of its session, and how an update is merged in.
+"""What a client may set of its session.
 
-A patch has the same members as the settings; one left ``UNSET`` keeps its value. A
-merge either gives new settings or raises :class:`~.errors.Refusal`: nothing is half done.
+A patch has the same members as the settings; one left ``UNSET`` keeps its value. How a
+patch is merged in is in :mod:`.merging`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, TypeAlias, TypeVar
 
-from .errors import Refusal
+from .tools import Tool, ToolChoice
 
 
 class Unset(Enum):
@@ -22,10 +22,19 @@ class Unset(Enum):
 UNSET: Final = Unset.UNSET
 
 T = TypeVar("T")
-N = TypeVar("N", int, float)
 
 Maybe: TypeAlias = T | Literal[Unset.UNSET]
 """A value, or nothing said about it."""
+
+
+class SessionKind(Enum):
+    """What a session is for; never changes."""
+
+    REALTIME = "realtime"
+    """A conversation."""
+
+    TRANSCRIPTION = "transcription"
+    """The client's speech becomes text, and nothing is answered."""
 
 
 class AudioFormat(Enum):
@@ -48,10 +57,31 @@ class Modality(Enum):
     TEXT = "text"
 
 
+class TurnKind(Enum):
+    """What decides that a turn is over."""
+
+    SERVER_VAD = "server_vad"
+    """Silence alone."""
+
+    SEMANTIC_VAD = "semantic_vad"
+    """Silence, and whether what was said sounds finished."""
+
+
+class Eagerness(Enum):
+    """How soon ``semantic_vad`` takes a turn for finished."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    AUTO = "auto"
+    """As :attr:`MEDIUM`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDetection:
-    """``server_vad``: when a turn starts and ends, and what follows."""
+    """When a turn starts and ends, and what follows."""
 
+    kind: TurnKind = TurnKind.SERVER_VAD
     threshold: float = 0.5
     """Speech probability from which a frame counts as speech, 0 to 1."""
 
@@ -59,21 +89,30 @@ class TurnDetection:
     """Audio before the first speech that belongs to the turn."""
 
     silence_duration_ms: int = 500
-    """Silence that ends the turn."""
+    """Silence that ends the turn; not of ``semantic_vad``."""
 
     create_response: bool = True
     interrupt_response: bool = True
+    idle_timeout_ms: int | None = None
+    """Silence after an answer was heard that makes the session speak up; ``server_vad``
+    only."""
+
+    eagerness: Eagerness = Eagerness.AUTO
+    """Of ``semantic_vad``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDetectionPatch:
-    """Changes to :class:`TurnDetection`."""
+    """Changes to :class:`TurnDetection`; another kind starts from that kind's defaults."""
 
+    kind: Maybe[TurnKind] = UNSET
     threshold: Maybe[float] = UNSET
     prefix_padding_ms: Maybe[int] = UNSET
     silence_duration_ms: Maybe[int] = UNSET
     create_response: Maybe[bool] = UNSET
     interrupt_response: Maybe[bool] = UNSET
+    idle_timeout_ms: Maybe[int | None] = UNSET
+    eagerness: Maybe[Eagerness] = UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +121,13 @@ class Transcription:
 
     model: str
     language: str | None = None
+    """ISO 639-1."""
+
     prompt: str | None = None
+    """Words to expect."""
+
+    keywords: tuple[str, ...] | None = None
+    """More words to expect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +137,50 @@ class TranscriptionPatch:
     model: Maybe[str] = UNSET
     language: Maybe[str | None] = UNSET
     prompt: Maybe[str | None] = UNSET
+    keywords: Maybe[tuple[str, ...] | None] = UNSET
+
+
+class NoiseReduction(Enum):
+    """Where the microphone is, for the filter that takes noise away."""
+
+    NEAR_FIELD = "near_field"
+    """At the mouth: a headset."""
+
+    FAR_FIELD = "far_field"
+    """In the room: a laptop, a conference."""
+
+
+class TruncationMode(Enum):
+    """What happens when a conversation outgrows the model's context."""
+
+    AUTO = "auto"
+    """The oldest messages are left out."""
+
+    DISABLED = "disabled"
+    """The response fails."""
+
+    RETENTION_RATIO = "retention_ratio"
+    """As many of the oldest are left out at once that a share of the room stays filled,
+    so that the prompts of several responses begin alike and caches can be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncation:
+    """How a conversation is made to fit."""
+
+    mode: TruncationMode = TruncationMode.AUTO
+    retention_ratio: float = 1.0
+    """Share of the room that stays filled, 0 to 1; of ``retention_ratio``."""
+
+    post_instructions: int | None = None
+    """Tokens that messages may have beside the instructions; ``None`` for what fits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The effective configuration of a session."""
 
+    kind: SessionKind = SessionKind.REALTIME
     instructions: str = ""
     modality: Modality = Modality.AUDIO
     input_format: AudioFormat = AudioFormat.PCM
@@ -110,6 +193,16 @@ class Settings:
     transcription: Transcription | None = None
     max_output_tokens: int | None = None
     """``None`` is "inf"."""
+
+    temperature: float | None = None
+    """Of sampling; ``None`` for the deployment's."""
+
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = ToolChoice()
+    truncation: Truncation = Truncation()
+    noise_reduction: NoiseReduction | None = None
+    logprobs: bool = False
+    """Whether transcripts come with the log probabilities of their tokens."""
 
     extensions: bool = False
     """Whether the client asked for our own events (word times, metrics)."""
@@ -128,6 +221,12 @@ class SettingsPatch:
     turn_detection: Maybe[TurnDetectionPatch | None] = UNSET
     transcription: Maybe[TranscriptionPatch | None] = UNSET
     max_output_tokens: Maybe[int | None] = UNSET
+    temperature: Maybe[float] = UNSET
+    tools: Maybe[tuple[Tool, ...]] = UNSET
+    tool_choice: Maybe[ToolChoice] = UNSET
+    truncation: Maybe[Truncation] = UNSET
+    noise_reduction: Maybe[NoiseReduction | None] = UNSET
+    logprobs: Maybe[bool] = UNSET
     extensions: Maybe[bool] = UNSET
 
 
@@ -137,6 +236,9 @@ class Capabilities:
 
     voices: tuple[str, ...] = ("default",)
     """Voices a client may name, the default first."""
+
+    sees: bool = False
+    """Whether the model can be shown images."""
 
     max_text_chars: int = 200_000
     max_items: int = 2000
@@ -153,127 +255,6 @@ class Capabilities:
     stage_timeout_s: float = 60.0
     """A stage that says nothing for so long has failed."""
 
-
-MAX_OUTPUT_TOKENS = 4096
-"""Upper bound that the protocol allows a client to name."""
-
-MAX_SILENCE_MS = 10_000
-MAX_PREFIX_MS = 5_000
-
-
-def merge(now: Settings, patch: SettingsPatch, can: Capabilities) -> Settings:
-    """Return ``now`` with ``patch`` applied.
-
-    Raises:
-        Refusal: a value is not allowed; its ``param`` names it.
-    """
-    at = "session.audio.output"
-    tokens = _keep(patch.max_output_tokens, now.max_output_tokens)
-    return Settings(
-        instructions=check_text(
-            _keep(patch.instructions, now.instructions), can, "session.instructions"
-        ),
-        modality=_keep(patch.modality, now.modality),
-        input_format=_keep(patch.input_format, now.input_format),
-        output_format=_keep(patch.output_format, now.output_format),
-        voice=check_voice(_keep(patch.voice, now.voice), can, f"{at}.voice"),
-        speed=_within(_keep(patch.speed, now.speed), 0.25, 1.5, f"{at}.speed"),
-        turn_detection=_merge_turns(now.turn_detection, patch.turn_detection),
-        transcription=_merge_transcription(now.transcription, patch.transcription),
-        max_output_tokens=check_tokens(tokens, "session.max_output_tokens"),
-        extensions=_keep(patch.extensions, now.extensions),
-    )
-
-
-def _keep(new: Maybe[T], old: T) -> T:
-    return old if new is UNSET else new
-
-
-def _merge_turns(
-    old: TurnDetection | None, patch: Maybe[TurnDetectionPatch | None]
-) -> TurnDetection | None:
-    if patch is UNSET:
-        return old
-    if patch is None:
-        return None
-    base = old or TurnDetection()
-    at = "session.audio.input.turn_detection"
-    return TurnDetection(
-        threshold=_within(_keep(patch.threshold, base.threshold), 0, 1, f"{at}.threshold"),
-        prefix_padding_ms=_within(
-            _keep(patch.prefix_padding_ms, base.prefix_padding_ms),
-            0,
-            MAX_PREFIX_MS,
-            f"{at}.prefix_padding_ms",
-        ),
-        silence_duration_ms=_within(
-            _keep(patch.silence_duration_ms, base.silence_duration_ms),
-            20,
-            MAX_SILENCE_MS,
-            f"{at}.silence_duration_ms",
-        ),
-        create_response=_keep(patch.create_response, base.create_response),
-        interrupt_response=_keep(patch.interrupt_response, base.interrupt_response),
-    )
-
-
-def _merge_transcription(
-    old: Transcription | None, patch: Maybe[TranscriptionPatch | None]
-) -> Transcription | None:
-    if patch is UNSET:
-        return old
-    if patch is None:
-        return None
-    base = old or Transcription(model="whisper-1")
-    return replace(
-        base,
-        model=_keep(patch.model, base.model),
-        language=_keep(patch.language, base.language),
-        prompt=_keep(patch.prompt, base.prompt),
-    )
-
-
-def _within(value: N, low: float, high: float, param: str) -> N:
-    if not low <= value <= high:
-        raise Refusal("invalid_value", f"{param} must be from {low} to {high}.", param)
-    return value
-
-
-def check_tokens(value: int | None, param: str) -> int | None:
-    """Return a bound on output tokens that is allowed; ``None`` is "inf".
-
-    Raises:
-        Refusal: it is not; the error names ``param``.
-    """
-    if value is not None and not 1 <= value <= MAX_OUTPUT_TOKENS:
-        raise Refusal(
-            "invalid_value", f"{param} must be from 1 to {MAX_OUTPUT_TOKENS}, or 'inf'.", param
-        )
-    return value
-
-
-def check_text(value: str, can: Capabilities, param: str) -> str:
-    """Return instructions that are not too long.
-
-    Raises:
-        Refusal: they are; the error names ``param``.
-    """
-    if len(value) > can.max_text_chars:
-        raise Refusal(
-            "string_above_max_length",
-            f"{param} may have at most {can.max_text_chars} characters.",
-            param,
-        )
-    return value
-
-
-def check_voice(value: str, can: Capabilities, param: str) -> str:
-    """Return a voice that there is.
-
-    Raises:
-        Refusal: there is none of this name; the error names ``param``.
-    """
-    if value not in can.voices:
-        allowed = ", ".join(can.voices)
-        raise Refusal("invalid_value", f"{param} must be one of: {allowed}.", param)
-    return value
+    responses_per_minute: int = 600
+    tokens_per_minute: int = 1_000_000
+    """Tokens of responses, read and written."""

@@ -66,6 +66,11 @@ class CascadePipeline:
         return self._stages.talker.voices
 
     @property
+    def sees(self) -> bool:
+        """Whether the language model can be shown images."""
+        return False
+
+    @property
     def readiness(self) -> Readiness:
         """State of each stage now."""
         return Readiness({name: self._state(name, each) for name, each in self._stages.named()})

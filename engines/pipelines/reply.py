@@ -12,9 +12,11 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from ..chunks import (
+    CallDelta,
     Clause,
     End,
     EndReason,
+    Fitted,
     Latents,
     PcmChunk,
     SpokenWords,
@@ -30,7 +32,7 @@ from ..stage import StageFailure, StageStream
 from ..text.request import GenerateRequest
 from .stages import CascadeStages
 
-Text: TypeAlias = StageStream[None, TextDelta]
+Text: TypeAlias = StageStream[None, TextDelta | CallDelta | Fitted]
 Talk: TypeAlias = StageStream[Clause, Latents]
 Sound: TypeAlias = StageStream[Latents, SpokenWords | PcmChunk]
 
@@ -99,6 +101,9 @@ class _Conductor:
                 if talk is not None:
                     await talk.end()
                 return item
+            if isinstance(item, (CallDelta, Fitted)):
+                await self.out.put(item)
+                continue
             if self._timings.first_token_at is None:
                 self._timings = replace(self._timings, first_token_at=self._now())
             await self.out.put(item)

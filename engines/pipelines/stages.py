@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ..chunks import (
+    CallDelta,
     Clause,
+    Fitted,
     Latents,
     PcmChunk,
     SpeechFrames,
@@ -31,7 +33,7 @@ from ..text.vllm_ar import VllmStage
 
 Vad: TypeAlias = Stage[ListenRequest, PcmChunk, SpeechFrames]
 Recognizer: TypeAlias = Stage[RecognizeRequest, PcmChunk, TranscriptDelta | Transcript]
-Ar: TypeAlias = Stage[GenerateRequest, None, TextDelta]
+Ar: TypeAlias = Stage[GenerateRequest, None, TextDelta | CallDelta | Fitted]
 Code2wav: TypeAlias = Stage[DecodeRequest, Latents, SpokenWords | PcmChunk]
 
 

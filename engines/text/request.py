@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..pipeline import Message
+from ..tools import Tool, ToolChoice, Truncation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,3 +18,12 @@ class GenerateRequest:
 
     max_tokens: int | None = None
     """Bound on generated tokens; ``None`` for the deployment's."""
+
+    temperature: float | None = None
+    """Of sampling; ``None`` for the deployment's."""
+
+    tools: tuple[Tool, ...] = ()
+    """Functions the model may call."""
+
+    tool_choice: ToolChoice = ToolChoice()
+    truncation: Truncation = Truncation()

@@ -6,12 +6,15 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from itertools import cycle
+from typing import TypeAlias
 
-from ..chunks import End, EndReason, TextDelta, Usage
+from ..chunks import CallDelta, End, EndReason, Fitted, TextDelta, Usage
 from ..deployment import ScriptedArConfig
 from ..stage import StageClosed
 from ..streams import Inbox, TaskStream
 from .request import GenerateRequest
+
+Chunk: TypeAlias = TextDelta | CallDelta | Fitted
 
 USER_MARK = "{user}"
 """Where a line has this, the text of the last user message is put."""
@@ -23,7 +26,7 @@ class ScriptedArStage:
     def __init__(self, config: ScriptedArConfig) -> None:
         self._config = config
         self._lines: Iterator[str] = cycle(config.lines or ("",))
-        self._streams: set[TaskStream[None, TextDelta]] = set()
+        self._streams: set[TaskStream[None, Chunk]] = set()
         self._running = False
         self._opened = 0
 
@@ -36,7 +39,7 @@ class ScriptedArStage:
         """Be ready at once."""
         self._running = True
 
-    def open(self, request: GenerateRequest) -> TaskStream[None, TextDelta]:
+    def open(self, request: GenerateRequest) -> TaskStream[None, Chunk]:
         """Begin writing the next line.
 
         Raises:
@@ -45,7 +48,7 @@ class ScriptedArStage:
         if not self._running:
             raise StageClosed("ar")
         line = next(self._lines).replace(USER_MARK, _last_question(request))
-        stream = TaskStream[None, TextDelta](
+        stream = TaskStream[None, Chunk](
             f"ar-{request.request_id}",
             lambda inbox: self._write(line, request, inbox),
             on_done=lambda end: self._streams.discard(stream),
@@ -68,7 +71,7 @@ class ScriptedArStage:
 
     async def _write(
         self, line: str, request: GenerateRequest, inbox: Inbox[None]
-    ) -> AsyncGenerator[TextDelta | End, None]:
+    ) -> AsyncGenerator[Chunk | End, None]:
         words = split_words(line)
         allowed = words if request.max_tokens is None else words[: request.max_tokens]
         first_at = asyncio.get_running_loop().time() + self._config.first_token_ms / 1000

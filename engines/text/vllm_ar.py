@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from ..catalog import require
-from ..chunks import End, EndReason, StageError, TextDelta, Usage
+from ..chunks import CallDelta, End, EndReason, Fitted, StageError, TextDelta, Usage
 from ..deployment import VllmConfig
 from ..pipeline import Message
 from ..stage import StageClosed, StageFailure
@@ -42,7 +42,8 @@ ABORT_SECONDS = 5.0
 
 T = TypeVar("T")
 Load: TypeAlias = Callable[[VllmConfig, Path, Path], TextEngine]
-Stream: TypeAlias = TaskStream[None, TextDelta]
+Chunk: TypeAlias = TextDelta | CallDelta | Fitted
+Stream: TypeAlias = TaskStream[None, Chunk]
 
 
 class VllmStage:
@@ -120,7 +121,7 @@ class VllmStage:
             raise self._unavailable()
         self._opened += 1
         name = f"{request.request_id}-{self._opened}"
-        stream = TaskStream[None, TextDelta](
+        stream = TaskStream[None, Chunk](
             f"ar-{name}",
             lambda inbox: self._answer(engine, name, request, inbox),
             on_done=lambda end: self._streams.discard(stream),
@@ -248,7 +249,7 @@ class VllmStage:
 
     async def _answer(
         self, engine: TextEngine, name: str, request: GenerateRequest, inbox: Inbox[None]
-    ) -> AsyncGenerator[TextDelta | End, None]:
+    ) -> AsyncGenerator[Chunk | End, None]:
         tokens, limit = await self._in_thread(lambda: self._plan(engine, request))
         usage, finish, silent = Usage(), None, 0
         try:

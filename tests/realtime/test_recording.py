@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from antiphon.realtime.recording import Recorder, RecordingError, replay
 from antiphon.sessions import effects as fx
 from antiphon.sessions import events as ev
+from antiphon.sessions import work_effects as wx
 from antiphon.sessions.errors import ErrorInfo
 from antiphon.sessions.items import NewItem, Part, PartKind, Role
 from antiphon.sessions.settings import (
@@ -202,7 +203,7 @@ def test_a_recording_is_played_to_the_same_session(tmp_path: Path) -> None:
     (created, listening) = attached.effects
     assert isinstance(created, fx.SessionCreated)
     assert (created.settings, created.expires_at) == (SETTINGS, 1000 + 3600)
-    assert isinstance(listening, fx.StartListening)
+    assert isinstance(listening, wx.StartListening)
     assert (deadline.now, deadline.event, deadline.effects) == (2.5, None, ())
     assert cancelled.now == 3.5
     (refused,) = cancelled.effects

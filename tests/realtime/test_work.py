@@ -28,19 +28,19 @@ from antiphon.engines.chunks import (
 )
 from antiphon.engines.streams import INPUT_BOUND
 from antiphon.realtime.work import FEED_HIGH, SEND_BYTES, Work
-from antiphon.sessions import effects as fx
 from antiphon.sessions import events as ev
+from antiphon.sessions import work_effects as wx
 
-START_REPLY = fx.StartReply(
+START_REPLY = wx.StartReply(
     response_id="resp_1",
     epoch=3,
-    messages=(fx.ContextMessage("system", "Be brief."), fx.ContextMessage("user", "hi")),
+    messages=(wx.ContextMessage("system", "Be brief."), wx.ContextMessage("user", "hi")),
     speak=True,
     voice="bob",
     speed=1.25,
     max_output_tokens=50,
 )
-START_HEARING = fx.StartRecognition(1, tone(100), "en", "names")
+START_HEARING = wx.StartRecognition(1, tone(100), "en", "names")
 
 
 class Told:
@@ -99,8 +99,8 @@ def test_speech_is_scored() -> None:
     async def main() -> None:
         pipeline = FakePipeline()
         async with working(pipeline) as (work, told):
-            work.carry_out(fx.StartListening(1))
-            work.carry_out(fx.FeedListening(1, LOUD + bytes(len(LOUD))))
+            work.carry_out(wx.StartListening(1))
+            work.carry_out(wx.FeedListening(1, LOUD + bytes(len(LOUD))))
             assert await told.until(1) == [ev.SpeechScored(1, (1.0, 0.0), 20)]
             assert pipeline.of(pl.ListenRequest) == [pl.ListenRequest(request_id="sess-listen-1")]
             assert work.running == 1
@@ -111,11 +111,11 @@ def test_speech_is_scored() -> None:
 def test_audio_of_another_listening_goes_nowhere() -> None:
     async def main() -> None:
         async with working(FakePipeline()) as (work, told):
-            work.carry_out(fx.FeedListening(1, LOUD))
-            work.carry_out(fx.StartListening(2))
-            work.carry_out(fx.FeedListening(1, LOUD))
-            work.carry_out(fx.StopListening(1))
-            work.carry_out(fx.FeedListening(2, LOUD))
+            work.carry_out(wx.FeedListening(1, LOUD))
+            work.carry_out(wx.StartListening(2))
+            work.carry_out(wx.FeedListening(1, LOUD))
+            work.carry_out(wx.StopListening(1))
+            work.carry_out(wx.FeedListening(2, LOUD))
             assert await told.until(1) == [ev.SpeechScored(2, (1.0,), 20)]
 
     run_simulated(main())
@@ -126,10 +126,10 @@ def test_a_stopped_listening_tells_nothing_more() -> None:
         pipeline = FakePipeline()
         async with working(pipeline) as (work, told):
             pipeline.listening_gate.clear()
-            work.carry_out(fx.StartListening(1))
-            work.carry_out(fx.FeedListening(1, LOUD))
+            work.carry_out(wx.StartListening(1))
+            work.carry_out(wx.FeedListening(1, LOUD))
             await asyncio.sleep(1)
-            work.carry_out(fx.StopListening(1))
+            work.carry_out(wx.StopListening(1))
             pipeline.listening_gate.set()
             await silence_of(told)
             assert (work.running, pipeline.open_streams) == (0, 0)
@@ -142,7 +142,7 @@ def test_voice_activity_that_can_not_be_opened() -> None:
         pipeline = FakePipeline()
         pipeline.refused["listen"] = BROKEN
         async with working(pipeline) as (work, told):
-            work.carry_out(fx.StartListening(1))
+            work.carry_out(wx.StartListening(1))
             assert await told.until(1) == [ev.ListeningFailed(1, BROKEN.message)]
 
     run_simulated(main())
@@ -161,8 +161,8 @@ def test_voice_activity_that_ends_by_itself(end: End, message: str) -> None:
         pipeline.listening_breaks_after.append(0)
         pipeline.listening_end = end
         async with working(pipeline) as (work, told):
-            work.carry_out(fx.StartListening(1))
-            work.carry_out(fx.FeedListening(1, LOUD))
+            work.carry_out(wx.StartListening(1))
+            work.carry_out(wx.FeedListening(1, LOUD))
             assert await told.until(1) == [ev.ListeningFailed(1, message)]
 
     run_simulated(main())
@@ -171,7 +171,7 @@ def test_voice_activity_that_ends_by_itself(end: End, message: str) -> None:
 def fill(work: Work) -> None:
     """Feed as much as voice activity and the queue before it hold."""
     for _ in range(FEED_HIGH + INPUT_BOUND + 4):
-        work.carry_out(fx.FeedListening(1, LOUD))
+        work.carry_out(wx.FeedListening(1, LOUD))
 
 
 def test_the_reader_waits_while_voice_activity_is_behind() -> None:
@@ -179,7 +179,7 @@ def test_the_reader_waits_while_voice_activity_is_behind() -> None:
         pipeline = FakePipeline()
         async with working(pipeline) as (work, _told):
             await work.wait_room()
-            work.carry_out(fx.StartListening(1))
+            work.carry_out(wx.StartListening(1))
             pipeline.listening_gate.clear()
             fill(work)
             waiting = asyncio.create_task(work.wait_room())
@@ -197,14 +197,14 @@ def test_the_reader_does_not_wait_for_voice_activity_that_failed(retry: bool) ->
         pipeline = FakePipeline()
         pipeline.listening_breaks_after.append(0)
         async with working(pipeline) as (work, told):
-            work.carry_out(fx.StartListening(1))
+            work.carry_out(wx.StartListening(1))
             pipeline.listening_gate.clear()
             fill(work)
             waiting = asyncio.create_task(work.wait_room())
             await asyncio.sleep(1)
             assert not waiting.done()
             if retry:
-                work.carry_out(fx.StartListening(2))
+                work.carry_out(wx.StartListening(2))
             pipeline.listening_gate.set()
             await told.until(1)
             async with asyncio.timeout(1):
@@ -218,12 +218,12 @@ def test_the_reader_does_not_wait_for_voice_activity_that_can_not_be_opened() ->
         pipeline = FakePipeline()
         pipeline.refused["listen"] = BROKEN
         async with working(pipeline) as (work, told):
-            work.carry_out(fx.StartListening(1))
+            work.carry_out(wx.StartListening(1))
             fill(work)
             waiting = asyncio.create_task(work.wait_room())
             await told.until(1)
             pipeline.refused.clear()
-            work.carry_out(fx.StartListening(2))
+            work.carry_out(wx.StartListening(2))
             async with asyncio.timeout(1):
                 await waiting
 
@@ -259,7 +259,7 @@ def test_nothing_waits_for_a_stream_that_ended_without_reading() -> None:
 
     async def main() -> None:
         async with working(Pipeline()) as (work, told):
-            work.carry_out(fx.StartListening(1))
+            work.carry_out(wx.StartListening(1))
             fill(work)
             waiting = asyncio.create_task(work.wait_room())
             await asyncio.sleep(1)
@@ -276,12 +276,12 @@ def test_stopping_lets_the_reader_go_on() -> None:
     async def main() -> None:
         pipeline = FakePipeline()
         async with working(pipeline) as (work, _told):
-            work.carry_out(fx.StartListening(1))
+            work.carry_out(wx.StartListening(1))
             pipeline.listening_gate.clear()
             fill(work)
             waiting = asyncio.create_task(work.wait_room())
             await asyncio.sleep(1)
-            work.carry_out(fx.StopListening(1))
+            work.carry_out(wx.StopListening(1))
             async with asyncio.timeout(1):
                 await waiting
 
@@ -298,7 +298,7 @@ def test_recognition_is_asked_with_all_there_is_to_know() -> None:
         )
         pcm = bytes(range(256)) * (SEND_BYTES // 100)
         async with working(pipeline) as (work, told):
-            work.carry_out(fx.StartRecognition(1, pcm, "en", "names"))
+            work.carry_out(wx.StartRecognition(1, pcm, "en", "names"))
             assert await told.until(1) == [ev.RecognitionEnded(1, "hello")]
             assert pipeline.audio_heard == [pcm]
             assert pipeline.of(pl.RecognizeRequest) == [
@@ -338,7 +338,7 @@ def test_recognition_that_can_not_be_opened() -> None:
         pipeline = FakePipeline()
         pipeline.refused["recognize"] = BROKEN
         async with working(pipeline) as (work, told):
-            work.carry_out(fx.StartRecognition(1, b"", None, None))
+            work.carry_out(wx.StartRecognition(1, b"", None, None))
             assert await told.until(1) == [ev.RecognitionEnded(1, None, "broken", BROKEN.message)]
 
     run_simulated(main())
@@ -350,10 +350,10 @@ def test_a_cancelled_recognition_tells_nothing() -> None:
         async with working(pipeline) as (work, told):
             work.carry_out(START_HEARING)
             await asyncio.sleep(1)
-            work.carry_out(fx.CancelRecognition(1))
+            work.carry_out(wx.CancelRecognition(1))
             await silence_of(told)
             assert pipeline.open_streams == 0
-            work.carry_out(fx.CancelRecognition(1))
+            work.carry_out(wx.CancelRecognition(1))
 
     run_simulated(main())
 
@@ -475,7 +475,7 @@ def test_an_aborted_reply_tells_nothing_more() -> None:
         async with working(pipeline) as (work, told):
             work.carry_out(START_REPLY)
             await told.until(1)
-            work.carry_out(fx.AbortReply("resp_1", 3))
+            work.carry_out(wx.AbortReply("resp_1", 3))
             await silence_of(told)
             assert pipeline.open_streams == 0
 
@@ -530,7 +530,7 @@ def test_closing_ends_all_streams() -> None:
             heard=[(100.0,)], replies=[(100.0, *spoken("never"))], probability=lambda _: 0.0
         )
         async with working(pipeline) as (work, told):
-            work.carry_out(fx.StartListening(1))
+            work.carry_out(wx.StartListening(1))
             work.carry_out(START_HEARING)
             work.carry_out(START_REPLY)
             await asyncio.sleep(1)
@@ -546,6 +546,6 @@ def test_the_end_of_a_connection_is_not_a_stream() -> None:
     async def main() -> None:
         async with working(FakePipeline()) as (work, _told):
             with pytest.raises(AssertionError):
-                work.carry_out(fx.CloseConnection(1000, ""))
+                work.carry_out(wx.CloseConnection(1000, ""))
 
     run_simulated(main())

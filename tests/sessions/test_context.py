@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from antiphon.sessions.context import context_messages
-from antiphon.sessions.effects import ContextMessage
 from antiphon.sessions.items import Item, Part, PartKind, Role
+from antiphon.sessions.work_effects import ContextMessage
 
 
 def item(role: Role, text: str | None) -> Item:

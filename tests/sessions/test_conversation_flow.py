@@ -7,6 +7,7 @@ from tests.support.peer import FRAME, NO_SPECULATION, Peer, names, of
 
 from antiphon.sessions import effects as fx
 from antiphon.sessions import events as ev
+from antiphon.sessions import work_effects as wx
 from antiphon.sessions.items import ItemStatus, NewItem, Part, PartKind, Role
 from antiphon.sessions.settings import (
     Modality,
@@ -44,7 +45,7 @@ def test_a_spoken_turn_has_the_protocols_order() -> None:
     ]
     told = peer.recognize("hello")
     assert names(told) == ["TranscriptionDone", "StartReply"]
-    assert peer.last(fx.StartReply).messages == (fx.ContextMessage("user", "hello"),)
+    assert peer.last(wx.StartReply).messages == (wx.ContextMessage("user", "hello"),)
     told = peer.reply_text("Hi.") + peer.reply_audio(100) + peer.reply_end()
     assert names(told) == [
         "OutputItemAdded",
@@ -84,7 +85,7 @@ def test_positions_count_all_audio_and_include_padding_and_silence() -> None:
     peer.silence(300)
     assert peer.last(fx.SpeechStarted).audio_start_ms == 900
     assert peer.last(fx.SpeechStopped).audio_end_ms == 1800
-    assert len(peer.last(fx.StartRecognition).pcm) == 48 * 900
+    assert len(peer.last(wx.StartRecognition).pcm) == 48 * 900
 
 
 def test_padding_never_reaches_into_the_turn_before() -> None:
@@ -127,7 +128,7 @@ def test_a_text_turn_has_no_audio_events() -> None:
     peer = Peer.attached(modality=Modality.TEXT)
     peer.feed(say("hi"))
     peer.feed(ev.CreateResponse())
-    assert not peer.last(fx.StartReply).speak
+    assert not peer.last(wx.StartReply).speak
     told = peer.reply_text("Hel") + peer.reply_text("lo") + peer.reply_end()
     assert names(told) == [
         "OutputItemAdded",
@@ -150,7 +151,7 @@ def test_the_context_holds_instructions_and_both_sides() -> None:
     peer.reply_text("two")
     peer.reply_end()
     peer.feed(say("three"), ev.CreateResponse())
-    assert [(m.role, m.text) for m in peer.last(fx.StartReply).messages] == [
+    assert [(m.role, m.text) for m in peer.last(wx.StartReply).messages] == [
         ("system", "Be brief."),
         ("user", "one"),
         ("assistant", "two"),
@@ -178,13 +179,13 @@ def test_options_of_a_response_hold_for_it_alone() -> None:
         metadata=(("topic", "x"),),
     )
     peer.feed(say("one"), ev.CreateResponse(options))
-    started = peer.last(fx.StartReply)
+    started = peer.last(wx.StartReply)
     assert (started.speak, started.max_output_tokens) == (False, 7)
-    assert started.messages[0] == fx.ContextMessage("system", "Short.")
+    assert started.messages[0] == wx.ContextMessage("system", "Short.")
     peer.reply_end()
     assert peer.last(fx.ResponseDone).response.metadata == (("topic", "x"),)
     peer.feed(ev.CreateResponse())
-    assert peer.last(fx.StartReply).messages[0] == fx.ContextMessage("system", "Long.")
+    assert peer.last(wx.StartReply).messages[0] == wx.ContextMessage("system", "Long.")
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,7 @@ def test_a_failed_recognition_fails_the_answer_that_waited_for_it() -> None:
     peer = Peer.attached(turns=VAD, transcription=Transcription(model="whisper-1"))
     peer.speech(600)
     peer.silence(300)
-    started = peer.last(fx.StartRecognition)
+    started = peer.last(wx.StartRecognition)
     told = peer.feed(ev.RecognitionEnded(started.recognition_id, None, "down", "It is down."))
     assert names(told) == ["TranscriptionFailed", "ResponseDone"]
     done = peer.last(fx.ResponseDone).response
@@ -306,7 +307,7 @@ def test_a_full_buffer_is_refused_whole_and_keeps_what_it_has() -> None:
     peer.feed(ev.AppendAudio(FRAME * 10), ev.AppendAudio(FRAME))
     assert peer.last(fx.ErrorRaised).error.code == "input_audio_buffer_full"
     peer.feed(ev.CommitAudio())
-    assert peer.last(fx.StartRecognition).pcm == FRAME * 10
+    assert peer.last(wx.StartRecognition).pcm == FRAME * 10
 
 
 def test_a_turn_longer_than_the_buffer_ends_there() -> None:
@@ -330,7 +331,7 @@ def test_turn_detection_can_be_switched_off_and_on() -> None:
 
 def test_scores_of_an_earlier_listening_are_dropped() -> None:
     peer = Peer.attached(turns=VAD)
-    old = peer.last(fx.StartListening).listen_id
+    old = peer.last(wx.StartListening).listen_id
     for patch in (None, TurnDetectionPatch()):
         peer.feed(ev.UpdateSession(SettingsPatch(turn_detection=patch)))
     assert peer.feed(ev.SpeechScored(old, (1.0,) * 20, 20)) == []
@@ -339,9 +340,9 @@ def test_scores_of_an_earlier_listening_are_dropped() -> None:
 def test_voice_activity_that_fails_is_opened_again_then_given_up() -> None:
     peer = Peer.attached(turns=VAD)
     for _ in range(3):
-        told = peer.feed(ev.ListeningFailed(peer.last(fx.StartListening).listen_id, "gone"))
+        told = peer.feed(ev.ListeningFailed(peer.last(wx.StartListening).listen_id, "gone"))
         assert names(told) == ["StartListening"]
-    told = peer.feed(ev.ListeningFailed(peer.last(fx.StartListening).listen_id, "gone"))
+    told = peer.feed(ev.ListeningFailed(peer.last(wx.StartListening).listen_id, "gone"))
     assert names(told) == ["ErrorRaised"]
 
 
@@ -396,7 +397,7 @@ def test_created_audio_is_recognized_before_it_is_answered() -> None:
     told = peer.feed(ev.CreateItem(audio), ev.CreateResponse())
     assert names(told) == ["ItemAdded", "ItemDone", "StartRecognition", "ResponseCreated"]
     peer.recognize("hi")
-    assert peer.last(fx.StartReply).messages == (fx.ContextMessage("user", "hi"),)
+    assert peer.last(wx.StartReply).messages == (wx.ContextMessage("user", "hi"),)
 
 
 def test_items_are_placed_retrieved_and_deleted() -> None:
@@ -409,7 +410,7 @@ def test_items_are_placed_retrieved_and_deleted() -> None:
     assert of(fx.ItemRetrieved, peer.feed(ev.RetrieveItem("c")))[0].item.text == "c"
     assert names(peer.feed(ev.DeleteItem("c"))) == ["ItemDeleted"]
     peer.feed(ev.CreateResponse())
-    assert [m.text for m in peer.last(fx.StartReply).messages] == ["a", "b"]
+    assert [m.text for m in peer.last(wx.StartReply).messages] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -442,7 +443,7 @@ def test_the_impossible_is_refused_and_the_session_goes_on(event: ev.Event, code
     error = peer.last(fx.ErrorRaised).error
     assert (error.code, error.event_id) == (code, "e")
     peer.feed(ev.CreateResponse())
-    assert peer.count(fx.StartReply) == 1
+    assert peer.count(wx.StartReply) == 1
 
 
 def test_a_failed_update_changes_nothing() -> None:
@@ -478,7 +479,7 @@ def test_time_that_goes_backwards_is_ignored() -> None:
 def test_a_failed_reply_says_when_to_ask_again() -> None:
     peer = Peer.attached()
     peer.feed(say("one"), ev.CreateResponse())
-    started = peer.last(fx.StartReply)
+    started = peer.last(wx.StartReply)
     peer.feed(
         ev.ReplyEnded(
             started.response_id, started.epoch, ev.ReplyOutcome.FAILED, "busy", "Busy.", 900
@@ -493,7 +494,7 @@ def test_too_many_items_can_not_wait_to_be_recognized() -> None:
     peer = Peer.attached()
     for _ in range(17):
         peer.feed(ev.AppendAudio(FRAME * 5), ev.CommitAudio("c"))
-    assert peer.count(fx.StartRecognition) == 16
+    assert peer.count(wx.StartRecognition) == 16
     assert peer.last(fx.ErrorRaised).error.code == "too_many_recognitions"
     audio = NewItem(role=Role.USER, parts=(Part(PartKind.INPUT_AUDIO),), audio=FRAME * 10)
     assert names(peer.feed(ev.CreateItem(audio))) == ["ErrorRaised"]
@@ -506,5 +507,5 @@ def test_turns_that_nobody_can_recognize_are_refused_as_they_come() -> None:
     for _ in range(17):
         peer.speech(200)
         peer.silence(200)
-    assert peer.count(fx.StartRecognition) == 16
+    assert peer.count(wx.StartRecognition) == 16
     assert peer.last(fx.ErrorRaised).error.code == "too_many_recognitions"

@@ -7,6 +7,7 @@ from tests.support.peer import FRAME, NO_SPECULATION, Peer, names, of
 
 from antiphon.sessions import effects as fx
 from antiphon.sessions import events as ev
+from antiphon.sessions import work_effects as wx
 from antiphon.sessions.delivery import RECENT, SPOKEN_KEPT
 from antiphon.sessions.items import NewItem, Part, PartKind, Role
 from antiphon.sessions.settings import Capabilities, TurnDetection
@@ -38,7 +39,7 @@ def kept(peer: Peer, item_id: str) -> fx.ItemRetrieved:
 
 def context(peer: Peer) -> list[str]:
     peer.feed(say("go on"), ev.CreateResponse())
-    return [message.text for message in peer.last(fx.StartReply).messages]
+    return [message.text for message in peer.last(wx.StartReply).messages]
 
 
 def test_a_later_interruption_does_not_bring_back_what_the_client_cut() -> None:

@@ -6,6 +6,7 @@ from tests.support.peer import Peer, names, of
 
 from antiphon.sessions import effects as fx
 from antiphon.sessions import events as ev
+from antiphon.sessions import work_effects as wx
 from antiphon.sessions.items import ItemStatus
 from antiphon.sessions.settings import TurnDetection
 
@@ -30,7 +31,7 @@ def speaking(turns: TurnDetection = VAD) -> Peer:
 def context_of_next(peer: Peer) -> list[str]:
     peer.silence(300)
     peer.recognize("stop")
-    return [m.text for m in peer.last(fx.StartReply).messages]
+    return [m.text for m in peer.last(wx.StartReply).messages]
 
 
 def test_speech_stops_the_reply_in_the_protocols_order() -> None:
@@ -92,7 +93,7 @@ def test_audio_not_written_counts_as_not_heard() -> None:
 
 def test_reports_of_the_client_replace_the_estimate() -> None:
     peer = speaking()
-    response_id = peer.last(fx.StartReply).response_id
+    response_id = peer.last(wx.StartReply).response_id
     peer.feed(ev.ReportPlayback(response_id, 0, 2000))
     peer.wait(1.7)
     peer.feed(ev.ReportPlayback(response_id, 1020, 980))
@@ -114,7 +115,7 @@ def test_every_interruption_advances_the_epoch() -> None:
     before = peer.session.epoch
     peer.speech(100)
     assert peer.session.epoch == before + 1
-    assert peer.last(fx.AbortReply).epoch == before
+    assert peer.last(wx.AbortReply).epoch == before
 
 
 def test_an_answer_still_waiting_for_recognition_is_cancelled_by_speech() -> None:
@@ -146,7 +147,7 @@ def test_speech_does_not_interrupt_where_it_shall_not_and_is_answered_next() -> 
     peer.recognize("and five")
     told = peer.reply_end()
     assert names(told)[-2:] == ["ResponseCreated", "StartReply"]
-    assert [m.text for m in peer.last(fx.StartReply).messages][-1] == "and five"
+    assert [m.text for m in peer.last(wx.StartReply).messages][-1] == "and five"
 
 
 def test_the_client_says_how_much_was_heard() -> None:

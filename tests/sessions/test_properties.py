@@ -17,6 +17,7 @@ from tests.support.peer import FRAME, FRAME_MS, Peer, of
 
 from antiphon.sessions import effects as fx
 from antiphon.sessions import events as ev
+from antiphon.sessions import work_effects as wx
 from antiphon.sessions.errors import ErrorInfo
 from antiphon.sessions.items import NewItem, Part, PartKind, Role
 from antiphon.sessions.session import Session
@@ -405,7 +406,7 @@ def test_it_does_not_matter_how_audio_is_cut_into_appends(
     blocks: list[Block], cuts: list[int]
 ) -> None:
     whole, cut = heard(blocks, []), heard(blocks, cuts)
-    fed = [b"".join(f.pcm for f in of(fx.FeedListening, effects)) for effects in (whole, cut)]
+    fed = [b"".join(f.pcm for f in of(wx.FeedListening, effects)) for effects in (whole, cut)]
     assert fed[0] == fed[1]
-    told = [[e for e in effects if not isinstance(e, fx.FeedListening)] for effects in (whole, cut)]
+    told = [[e for e in effects if not isinstance(e, wx.FeedListening)] for effects in (whole, cut)]
     assert told[0] == told[1]

@@ -9,6 +9,7 @@ from tests.support.peer import FRAME, NO_SPECULATION, SPECULATION, Peer, names, 
 
 from antiphon.sessions import effects as fx
 from antiphon.sessions import events as ev
+from antiphon.sessions import work_effects as wx
 from antiphon.sessions.errors import ErrorInfo
 from antiphon.sessions.items import NewItem, Part, PartKind, Role
 from antiphon.sessions.settings import (
@@ -47,12 +48,12 @@ def two_commits(peer: Peer) -> tuple[int, int]:
     """Commit twice; return the ids of both recognitions."""
     for _ in range(2):
         peer.feed(ev.AppendAudio(FRAME * 10), ev.CommitAudio())
-    first, second = of(fx.StartRecognition, peer.effects)[-2:]
+    first, second = of(wx.StartRecognition, peer.effects)[-2:]
     return first.recognition_id, second.recognition_id
 
 
 def context(peer: Peer) -> list[str]:
-    return [message.text for message in peer.last(fx.StartReply).messages]
+    return [message.text for message in peer.last(wx.StartReply).messages]
 
 
 # Commit and clear.
@@ -70,7 +71,7 @@ def test_a_commit_in_a_pause_takes_all_audio_and_leaves_no_draft() -> None:
         "ItemDone",
         "StartRecognition",
     ]
-    assert len(peer.last(fx.StartRecognition).pcm) == 48 * 800
+    assert len(peer.last(wx.StartRecognition).pcm) == 48 * 800
     assert peer.last(fx.SpeechStopped).audio_end_ms == 800
     assert names(peer.silence(1000)) == []
     assert peer.count(fx.ResponseCreated) == 0
@@ -182,11 +183,11 @@ def test_own_instructions_are_followed_even_where_nothing_was_understood() -> No
 
 def test_a_recognition_counts_once() -> None:
     peer = drafting()
-    draft = peer.last(fx.StartReply).response_id
+    draft = peer.last(wx.StartReply).response_id
     peer.feed(ev.RecognitionEnded(1, "something else"), ev.RecognitionEnded(1, None))
     told = peer.silence(300)
     assert of(fx.ResponseCreated, told)[0].response.id == draft
-    assert peer.count(fx.StartReply) == peer.count(fx.StartRecognition) == 1
+    assert peer.count(wx.StartReply) == peer.count(wx.StartRecognition) == 1
 
 
 # Items that go while they are needed.
@@ -232,7 +233,7 @@ def test_turn_detection_switched_off_in_a_turn_leaves_its_audio_to_the_client() 
     assert names(peer.feed(off)) == ["SessionUpdated", "AbortReply", "StopListening"]
     told = peer.feed(ev.CommitAudio())
     assert names(told) == ["BufferCommitted", "ItemAdded", "ItemDone", "StartRecognition"]
-    assert len(peer.last(fx.StartRecognition).pcm) == 48 * 800
+    assert len(peer.last(wx.StartRecognition).pcm) == 48 * 800
 
 
 def test_a_shorter_silence_holds_for_the_turn_that_is_open() -> None:
@@ -286,7 +287,7 @@ def test_a_turn_that_ends_while_an_answer_waits_is_part_of_what_it_answers() -> 
     peer.silence(500)
     peer.speech(600)
     peer.silence(500)
-    first, second = of(fx.StartRecognition, peer.effects)
+    first, second = of(wx.StartRecognition, peer.effects)
     peer.feed(ev.RecognitionEnded(first.recognition_id, "one"))
     peer.feed(ev.RecognitionEnded(second.recognition_id, "two"))
     assert context(peer) == ["one", "two"]
@@ -353,7 +354,7 @@ def test_speech_stops_every_reply_that_is_still_played() -> None:
     ids: list[str] = []
     for number in range(2):
         peer.feed(say(str(number)), ev.CreateResponse())
-        ids.append(peer.last(fx.StartReply).response_id)
+        ids.append(peer.last(wx.StartReply).response_id)
         peer.reply_text("one two")
         peer.reply_word("one", 0, 1000)
         peer.reply_word("two", 1000, 2000)
@@ -362,7 +363,7 @@ def test_speech_stops_every_reply_that_is_still_played() -> None:
         peer.reply_end()
     epoch = peer.session.epoch
     told = peer.speech(100)
-    assert [abort.response_id for abort in of(fx.AbortReply, told)] == ids
+    assert [abort.response_id for abort in of(wx.AbortReply, told)] == ids
     assert peer.session.epoch == epoch + 1
     assert peer.session.counters.interruptions == 1
     assert names(peer.silence(600) + peer.speech(100)).count("AbortReply") == 1
@@ -400,11 +401,11 @@ def test_a_second_pause_makes_a_second_draft() -> None:
     peer.speech(100)
     peer.silence(200)
     peer.recognize("hello you")
-    aborted = [abort.response_id for abort in of(fx.AbortReply, peer.effects)]
-    assert aborted == [of(fx.StartReply, peer.effects)[0].response_id]
+    aborted = [abort.response_id for abort in of(wx.AbortReply, peer.effects)]
+    assert aborted == [of(wx.StartReply, peer.effects)[0].response_id]
     peer.silence(300)
     assert context(peer) == ["hello you"]
-    assert peer.count(fx.StartReply) == 2
+    assert peer.count(wx.StartReply) == 2
 
 
 def test_nothing_is_prepared_while_a_commit_is_being_recognized() -> None:
@@ -439,7 +440,7 @@ def test_silence_is_let_go_only_once_it_is_judged() -> None:
     assert peer.count(fx.ErrorRaised) == 0
     peer.speech(600)
     peer.silence(500)
-    assert len(peer.last(fx.StartRecognition).pcm) == 48 * (300 + 600 + 500)
+    assert len(peer.last(wx.StartRecognition).pcm) == 48 * (300 + 600 + 500)
     peer.feed(*[ev.AppendAudio(FRAME * 50)] * 3)
     assert peer.last(fx.ErrorRaised).error.code == "input_audio_buffer_full"
 
@@ -511,7 +512,7 @@ def test_where_the_time_of_a_turn_went_is_told_to_a_client_that_asked(asked: boo
     peer.silence(500)
     peer.wait(0.2)
     peer.recognize("hello")
-    started = peer.last(fx.StartReply)
+    started = peer.last(wx.StartReply)
     key = (started.response_id, started.epoch)
     peer.feed(ev.ReplyTimed(*key, peer.now, peer.now + 0.1, peer.now + 0.1, peer.now + 0.2))
     peer.reply_word("Hi.", 0, 100)

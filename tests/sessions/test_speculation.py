@@ -6,6 +6,7 @@ from tests.support.peer import SPECULATION, Peer, names
 
 from antiphon.sessions import effects as fx
 from antiphon.sessions import events as ev
+from antiphon.sessions import work_effects as wx
 from antiphon.sessions.items import NewItem, Part, PartKind, Role
 from antiphon.sessions.settings import Capabilities, SettingsPatch, TurnDetection
 
@@ -38,8 +39,8 @@ def test_a_draft_is_told_only_once_the_turn_is_over() -> None:
         "TranscriptDelta",
         "AudioDelta",
     ]
-    assert peer.count(fx.StartRecognition) == peer.count(fx.StartReply) == 1
-    assert peer.last(fx.StartReply).messages == (fx.ContextMessage("user", "hello"),)
+    assert peer.count(wx.StartRecognition) == peer.count(wx.StartReply) == 1
+    assert peer.last(wx.StartReply).messages == (wx.ContextMessage("user", "hello"),)
 
 
 def test_a_draft_that_is_already_whole_is_told_whole() -> None:
@@ -61,7 +62,7 @@ def test_going_on_leaves_no_trace_of_the_draft() -> None:
     peer.silence(200)
     peer.recognize("hello there")
     peer.silence(300)
-    assert peer.last(fx.StartReply).messages == (fx.ContextMessage("user", "hello there"),)
+    assert peer.last(wx.StartReply).messages == (wx.ContextMessage("user", "hello there"),)
     assert peer.count(fx.ResponseCreated) == 1
 
 
@@ -92,7 +93,7 @@ def test_a_failed_recognition_in_the_pause_is_tried_again_at_the_end() -> None:
     peer = Peer.attached(SPECULATION, VAD)
     peer.speech(600)
     peer.silence(200)
-    peer.feed(ev.RecognitionEnded(peer.last(fx.StartRecognition).recognition_id, None))
+    peer.feed(ev.RecognitionEnded(peer.last(wx.StartRecognition).recognition_id, None))
     told = peer.silence(300)
     assert "StartRecognition" in names(told)
 
@@ -103,7 +104,7 @@ def test_a_change_of_instructions_makes_the_draft_worthless() -> None:
     assert names(peer.feed(ev.UpdateSession(patch))) == ["SessionUpdated", "AbortReply"]
     told = peer.silence(300)
     assert names(told)[-2:] == ["ResponseCreated", "StartReply"]
-    assert peer.last(fx.StartReply).messages[0].text == "Speak like a pirate."
+    assert peer.last(wx.StartReply).messages[0].text == "Speak like a pirate."
 
 
 def test_a_new_item_makes_the_draft_worthless() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from antiphon.sessions import effects as fx
 from antiphon.sessions import events as ev
+from antiphon.sessions import work_effects as wx
 from antiphon.sessions.items import Item, Role
 
 TAIL_AUDIO = [fx.AudioDone, fx.TranscriptDone, fx.ContentPartDone, fx.ItemDone, fx.OutputItemDone]
@@ -106,15 +107,15 @@ class Watcher:
                 self._turn(effect)
             case fx.BufferCleared():
                 self.promised = None
-            case fx.StartListening() | fx.StopListening() | fx.FeedListening():
+            case wx.StartListening() | wx.StopListening() | wx.FeedListening():
                 self._listening(effect)
-            case fx.StartRecognition(recognition_id=recognition_id):
+            case wx.StartRecognition(recognition_id=recognition_id):
                 assert recognition_id not in self.recognitions
                 self.recognitions[recognition_id] = effect.pcm
                 self.recognizing.add(recognition_id)
-            case fx.CancelRecognition(recognition_id=recognition_id):
+            case wx.CancelRecognition(recognition_id=recognition_id):
                 self.recognizing.remove(recognition_id)
-            case fx.StartReply() | fx.AbortReply():
+            case wx.StartReply() | wx.AbortReply():
                 self._work(effect)
             case _:
                 self._response(effect)
@@ -178,30 +179,30 @@ class Watcher:
                 assert self.promised in (None, item_id)
                 self.promised = None
 
-    def _listening(self, effect: fx.StartListening | fx.StopListening | fx.FeedListening) -> None:
+    def _listening(self, effect: wx.StartListening | wx.StopListening | wx.FeedListening) -> None:
         match effect:
-            case fx.StartListening(listen_id=listen_id):
+            case wx.StartListening(listen_id=listen_id):
                 assert not self.listening
                 assert listen_id not in self.listens
                 self.listens.append(listen_id)
                 self.listening.add(listen_id)
-            case fx.StopListening(listen_id=listen_id):
+            case wx.StopListening(listen_id=listen_id):
                 self.listening.remove(listen_id)
                 # The client switched it off; what it was told of stays in the buffer.
                 self.promised = None
-            case fx.FeedListening(listen_id=listen_id):
+            case wx.FeedListening(listen_id=listen_id):
                 assert listen_id in self.listening
 
-    def _work(self, effect: fx.StartReply | fx.AbortReply) -> None:
+    def _work(self, effect: wx.StartReply | wx.AbortReply) -> None:
         match effect:
-            case fx.StartReply():
+            case wx.StartReply():
                 reply = self.replies.setdefault(effect.response_id, Reply(effect.response_id))
                 assert not reply.aborted
                 assert not reply.done
                 assert reply.epoch is None
                 reply.epoch, reply.working, reply.spoken = effect.epoch, True, effect.speak
                 self._check_context(effect.messages)
-            case fx.AbortReply(response_id=response_id, epoch=epoch):
+            case wx.AbortReply(response_id=response_id, epoch=epoch):
                 reply = self.replies[response_id]
                 assert reply.epoch in (None, epoch)
                 assert not reply.aborted
@@ -209,7 +210,7 @@ class Watcher:
                 cut_ms = reply.written_ms
                 reply.cut_ms = cut_ms if reply.cut_ms is None else min(reply.cut_ms, cut_ms)
 
-    def _check_context(self, messages: tuple[fx.ContextMessage, ...]) -> None:
+    def _check_context(self, messages: tuple[wx.ContextMessage, ...]) -> None:
         said = [message for message in messages if message.role != "system"]
         assert all(message.text.strip() for message in messages)
         mine = {r.item_id: r for r in self.replies.values() if r.item_id is not None}

@@ -105,6 +105,7 @@ class FakePipeline:
     ) -> None:
         self.model = "fake"
         self.voices = voices
+        self.sees = False
         self.probability = probability
         self.refused: dict[str, StageError] = {}
         """Error to raise instead of opening a ``listen``, ``recognize`` or ``reply``."""

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from antiphon.sessions import effects as fx
 from antiphon.sessions import events as ev
+from antiphon.sessions import work_effects as wx
 from antiphon.sessions.session import Session
 from antiphon.sessions.settings import Capabilities, Settings, TurnDetection
 
@@ -68,7 +69,7 @@ class Peer:
         for probability in frames:
             self.now += FRAME_MS / 1000
             caused += self.feed(ev.AppendAudio(FRAME))
-            for feed in of(fx.FeedListening, caused[-1:]):
+            for feed in of(wx.FeedListening, caused[-1:]):
                 score = ev.SpeechScored(feed.listen_id, (probability,), FRAME_MS)
                 caused += self.feed(score)
         return caused
@@ -83,7 +84,7 @@ class Peer:
 
     def recognize(self, text: str) -> list[fx.Effect]:
         """Let the newest recognition end with ``text``."""
-        started = self.last(fx.StartRecognition)
+        started = self.last(wx.StartRecognition)
         return self.feed(ev.RecognitionEnded(started.recognition_id, text))
 
     def reply_text(self, text: str) -> list[fx.Effect]:
@@ -117,7 +118,7 @@ class Peer:
         return len(of(kind, self.effects))
 
     def _reply(self) -> tuple[str, int]:
-        started = self.last(fx.StartReply)
+        started = self.last(wx.StartReply)
         return started.response_id, started.epoch
 
     def _drain(self) -> list[fx.Effect]:
@@ -135,4 +136,4 @@ def of(kind: type[E], effects: list[fx.Effect]) -> list[E]:
 
 def names(effects: list[fx.Effect]) -> list[str]:
     """Return the kinds of effects, in order, leaving out audio fed to voice activity."""
-    return [type(e).__name__ for e in effects if not isinstance(e, fx.FeedListening)]
+    return [type(e).__name__ for e in effects if not isinstance(e, wx.FeedListening)]
