@@ -1,34 +1,21 @@
-"""Responses: at most one runs; how it starts, is interrupted, and ends."""
+"""Responses of the conversation: at most one runs; how it starts, is interrupted, and ends."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import assert_never
 
-from .context import context_messages
+from .aside import Asides
 from .delivery import Delivery
-from .draft import Draft, ReplyEvent
-from .effects import ResponseStatus, TokenUsage
+from .draft import Draft
 from .errors import ErrorInfo, Refusal
-from .events import (
-    ReplyAudio,
-    ReplyCall,
-    ReplyEnded,
-    ReplyFitted,
-    ReplyOutcome,
-    ReplyText,
-    ReplyTimed,
-    ReplyWords,
-    ResponseOptions,
-)
-from .items import PartKind, Role
+from .events import ReplyEvent, ResponseOptions
+from .launch import Launcher
 from .measure import TurnClock, measure_turn
-from .merging import check_text, check_tokens, check_voice
-from .response import Plan, Response
-from .settings import Modality
+from .plan import make_plan
+from .response import Response
+from .settings import SessionKind
 from .state import Deadline, DeadlineReason, SessionState
-from .work_effects import AbortReply, StartReply
+from .work_effects import AbortReply
 
 
 class Answers:
@@ -42,11 +29,13 @@ class Answers:
         self._waiting = waiting
         """Whether something in the conversation has yet to be recognized."""
 
+        self._launcher = Launcher(state, waiting)
+        self._asides = Asides(state, self._launcher)
         self._active: Response | None = None
         self._draft: Draft | None = None
         self._queued: TurnClock | None = None
-        self._unheard: tuple[str | None, ErrorInfo] | None = None
-        """The newest item that could not be recognized, and why."""
+        self._ended_at: float | None = None
+        """When the last response of the conversation ended."""
 
     # What a client asks.
 
@@ -54,31 +43,40 @@ class Answers:
         """Answer the conversation as it is, once all of it is recognized.
 
         Raises:
-            Refusal: a response is running, or an option is not allowed.
+            Refusal: a response is running, an option is not allowed, the limits are used
+                up, or the session only transcribes.
         """
-        if self._active is not None:
+        if options.out_of_band:
+            self._asides.check_room()
+        elif self._active is not None:
             raise Refusal(
                 "conversation_already_has_active_response",
                 "Conversation already has an active response in progress: "
                 f"{self._active.id}. Wait until the response is finished before creating a "
                 "new one.",
             )
-        plan = self._plan(options)
+        self._launcher.check_allowed(now)
+        plan = make_plan(self._state, options)
+        if options.out_of_band:
+            self._asides.create(plan, now)
+            return
         self.drop_draft()
         self._begin(Response(self._state, plan, now), now)
 
     def cancel(self, response_id: str | None, now: float) -> None:
-        """Stop the running response.
+        """Stop the running response of the conversation, or the one that is named.
 
         Raises:
             Refusal: none is running, or not the one named.
         """
+        if self._asides.cancel(response_id, now):
+            return
         if self._active is None or response_id not in (None, self._active.id):
             raise Refusal(
                 "response_cancel_not_active", "Cancellation failed: no active response found"
             )
         self._stop_active("client_cancelled", now)
-        self._answer_queued(now)
+        self._settle(now)
 
     def check_deletable(self, item_id: str) -> None:
         """Make sure that an item is not being written.
@@ -86,7 +84,7 @@ class Answers:
         Raises:
             Refusal: it is.
         """
-        if self._active is not None and self._active.item_id == item_id:
+        if self._active is not None and self._active.writes(item_id):
             raise Refusal(
                 "item_delete_in_progress",
                 f"Item '{item_id}' is still being generated; cancel its response first.",
@@ -97,13 +95,15 @@ class Answers:
 
     def prepare(self, text: str, now: float) -> None:
         """Begin an answer to ``text`` that nobody hears of unless it is adopted."""
-        if self._active is not None or not text or self._waiting():
+        if self._active is not None or not text or self._waiting() or self._transcribes:
+            return
+        if self._launcher.over_limit(now) is not None:
             return
         self.drop_draft()
-        response = Response(self._state, self._plan(ResponseOptions()), now)
+        response = Response(self._state, make_plan(self._state, ResponseOptions()), now)
         self._draft = Draft(response, self._basis())
         self._state.counters.drafts_started += 1
-        self._start(response, text, now)
+        self._launcher.start(response, text, now)
 
     def drop_draft(self) -> None:
         """Stop preparing; no trace of it is left."""
@@ -117,18 +117,36 @@ class Answers:
             self.drop_draft()
 
     def answer_turn(self, clock: TurnClock, now: float) -> None:
-        """Answer a turn that has ended and is now in the conversation."""
+        """Answer a turn that has ended and is now in the conversation.
+
+        One that may not be answered for now has a response that fails and says so.
+        """
+        if self._transcribes:
+            return
         if self._active is not None:
             # The client asked not to be interrupted. What still waits for its context
             # will see the turn in it; else the turn is answered next.
-            if self._active.generating:
+            if self._active.generating or self._active.plan.input is not None:
                 self._queued = clock
-        elif self._draft is not None:
+        elif self._draft is not None and self._launcher.over_limit(now) is None:
             self._adopt(clock, now)
         else:
-            response = Response(self._state, self._plan(ResponseOptions()), now)
-            response.clock = clock
-            self._begin(response, now)
+            self._respond(None, clock, now)
+
+    def speak_up(self, silence_ms: int, now: float) -> None:
+        """Say something to a person who has said nothing for so long; not while answering."""
+        if self._active is None and not self._transcribes:
+            seconds = round(silence_ms / 1000)
+            self._respond(f"The person has said nothing for {seconds} seconds.", None, now)
+
+    def quiet_since(self, now: float) -> float | None:
+        """Return when all that was said so far will have been heard; may be yet to come.
+
+        ``None`` while an answer is under way or owed, and before there was any.
+        """
+        if self._active is not None or self._queued is not None or self._ended_at is None:
+            return None
+        return self._delivery.heard_at(self._ended_at)
 
     def interrupt(self, now: float) -> None:
         """Stop what is being said or still played, because the person speaks."""
@@ -146,19 +164,13 @@ class Answers:
         self._state.counters.interruptions += 1
 
     def recognized(self, error: ErrorInfo | None, now: float) -> None:
-        """Go on with a response that waited for what was said."""
+        """Go on with responses that waited for what was said."""
         if error is not None:
-            self._unheard = (self._state.conversation.last_id, error)
-        active = self._active
-        if active is None or active.generating:
-            return
-        if error is not None:
-            self._end(ResponseStatus.FAILED, error=error)
-            self._answer_queued(now)
-        elif not self._waiting():
-            if active.clock is not None:
-                active.clock = replace(active.clock, recognized_at=now)
-            self._start_or_end(active, now)
+            self._launcher.unheard(error)
+        self._asides.recognized(error, now)
+        if self._active is not None:
+            self._launcher.recognized(self._active, error, now)
+        self._settle(now)
 
     # What stages and the wire report.
 
@@ -171,13 +183,14 @@ class Answers:
             if draft.useless:
                 self.drop_draft()
             return
+        if self._asides.take(event, now):
+            return
         active = self._active
         if active is None or event.response_id != active.id or event.epoch != active.epoch:
             self._state.counters.stale_dropped += 1
             return
-        active.progress_at = now
-        self._take(active, event)
-        self._answer_queued(now)
+        self._take(active, event, now)
+        self._settle(now)
 
     def audio_written(self, response_id: str, ms: float, now: float) -> None:
         """Note that audio of a response is on the wire."""
@@ -191,12 +204,13 @@ class Answers:
 
     @property
     def deadline(self) -> Deadline | None:
-        """When the running response or the draft counts as stuck."""
-        running = [
-            response.progress_at
-            for response in (self._active, self._draft.response if self._draft else None)
-            if response is not None and response.generating
-        ]
+        """When the first of the running responses and the draft counts as stuck."""
+        responses = self._asides.running
+        if self._active is not None:
+            responses.append(self._active)
+        if self._draft is not None:
+            responses.append(self._draft.response)
+        running = [each.progress_at for each in responses if each.generating]
         if not running:
             return None
         at = min(running) + self._state.can.stage_timeout_s
@@ -207,171 +221,80 @@ class Answers:
         timeout_s = self._state.can.stage_timeout_s
         if self._draft is not None and now >= self._draft.response.progress_at + timeout_s:
             self.drop_draft()
-        active = self._active
-        if active is not None and active.generating and now >= active.progress_at + timeout_s:
-            self._state.emit(AbortReply(active.id, active.epoch))
-            error = ErrorInfo(
-                "response_timeout", "The model did not answer in time.", type="server_error"
-            )
-            self._end(ResponseStatus.FAILED, error=error)
-            self._delivery.cut(active, now)
-            self._answer_queued(now)
+        self._asides.handle_deadline(now)
+        if self._active is not None and self._launcher.give_up(self._active, now):
+            self._delivery.cut(self._active, now)
+            self._settle(now)
 
     def close(self, now: float) -> None:
         """End everything: the client is gone, or its time is up."""
         self.drop_draft()
         self._queued = None
+        self._asides.close(now)
         if self._active is not None:
             self._stop_active("client_cancelled", now)
 
     # Inside.
 
-    def _plan(self, options: ResponseOptions) -> Plan:
-        settings, can = self._state.settings, self._state.can
-        if options.voice is not None:
-            check_voice(options.voice, can, "response.audio.output.voice")
-        tokens = options.max_output_tokens
-        check_tokens(tokens, "response.max_output_tokens")
-        own = options.instructions
-        check_text(own or "", can, "response.instructions")
-        return Plan(
-            modality=options.modality or settings.modality,
-            voice=options.voice or settings.voice,
-            output_format=options.output_format or settings.output_format,
-            speed=settings.speed,
-            instructions=settings.instructions if own is None else own,
-            max_output_tokens=settings.max_output_tokens if tokens is None else tokens,
-            metadata=options.metadata,
-            own_instructions=own is not None,
-        )
+    @property
+    def _transcribes(self) -> bool:
+        return self._state.settings.kind is SessionKind.TRANSCRIPTION
 
     def _basis(self) -> object:
         return (self._state.settings, self._state.conversation.version)
 
+    def _respond(self, nudge: str | None, clock: TurnClock | None, now: float) -> None:
+        """Begin a response that no client asked for."""
+        self.drop_draft()
+        plan = make_plan(self._state, ResponseOptions(), nudge)
+        response = Response(self._state, plan, now)
+        response.clock = clock
+        if (error := self._launcher.over_limit(now)) is None:
+            self._begin(response, now)
+        else:
+            self._launcher.refuse(response, error, now)
+            self._ended_at = now
+
     def _begin(self, response: Response, now: float) -> None:
-        self._announce(response)
-        if not self._waiting():
-            self._start_or_end(response, now)
+        self._announce(response, now)
+        self._launcher.proceed(response, now)
+        self._settle(now)
 
     def _adopt(self, clock: TurnClock, now: float) -> None:
         draft, self._draft = self._draft, None
         assert draft is not None
         self._state.counters.drafts_used += 1
         draft.response.clock = clock
-        draft.response.progress_at = now
-        self._announce(draft.response)
+        if (item_id := self._state.conversation.last_id) is not None:
+            draft.response.hear(item_id)
+        self._announce(draft.response, now)
         for event in draft.held:
-            self._take(draft.response, event)
+            self._take(draft.response, event, now)
+        self._settle(now)
 
-    def _announce(self, response: Response) -> None:
-        self._state.counters.responses += 1
+    def _announce(self, response: Response, now: float) -> None:
+        response.progress_at = now
         self._active = response
         self._delivery.follow(response)
-        response.announce()
+        self._launcher.announce(response, now)
 
-    def _start_or_end(self, response: Response, now: float) -> None:
-        if not self._nothing_said(response):
-            self._start(response, None, now)
-            return
-        unheard, error = self._unheard or (None, None)
-        if error is not None and unheard == self._state.conversation.last_id:
-            self._end(ResponseStatus.FAILED, error=error)
-        else:
-            self._end(ResponseStatus.COMPLETED)
-        self._answer_queued(now)
-
-    def _nothing_said(self, response: Response) -> bool:
-        """Whether the newest item is audio in which no words were found."""
-        if response.plan.own_instructions:
-            return False
-        newest = self._state.conversation.last
-        return (
-            newest is not None
-            and newest.role is Role.USER
-            and not newest.text
-            and any(part.kind is PartKind.INPUT_AUDIO for part in newest.parts)
-        )
-
-    def _start(self, response: Response, draft_text: str | None, now: float) -> None:
-        response.generating = True
-        response.progress_at = now
-        plan = response.plan
-        conversation = self._state.conversation
-        self._state.emit(
-            StartReply(
-                response_id=response.id,
-                epoch=response.epoch,
-                messages=context_messages(plan.instructions, conversation, draft_text),
-                speak=plan.modality is Modality.AUDIO,
-                voice=plan.voice,
-                speed=plan.speed,
-                max_output_tokens=plan.max_output_tokens,
-            )
-        )
-
-    def _take(self, response: Response, event: ReplyEvent) -> None:
-        match event:
-            case ReplyText(text=text):
-                response.add_text(text)
-                self._delivery.remember(response)
-            case ReplyWords(words=words):
-                response.add_words(words)
-                self._delivery.remember(response)
-            case ReplyAudio(pcm=pcm):
-                response.add_audio(pcm)
-                self._delivery.remember(response)
-            case ReplyCall() | ReplyFitted():
-                pass
-            case ReplyTimed():
-                response.timed = event
-            case ReplyEnded():
-                self._reply_ended(event)
-            case _:
-                assert_never(event)
-
-    def _reply_ended(self, event: ReplyEnded) -> None:
-        usage = TokenUsage(
-            input_tokens=event.input_tokens,
-            cached_tokens=event.cached_tokens,
-            output_tokens=event.output_tokens,
-        )
-        match event.outcome:
-            case ReplyOutcome.COMPLETED:
-                self._end(ResponseStatus.COMPLETED, usage=usage)
-            case ReplyOutcome.LENGTH:
-                self._end(ResponseStatus.INCOMPLETE, reason="max_output_tokens", usage=usage)
-            case ReplyOutcome.FAILED:
-                error = ErrorInfo(
-                    event.error_code or "internal_error",
-                    event.error_message or "The response failed.",
-                    type="server_error",
-                    retry_after_ms=event.retry_after_ms,
-                )
-                self._end(ResponseStatus.FAILED, error=error, usage=usage)
-            case _:
-                assert_never(event.outcome)
+    def _take(self, response: Response, event: ReplyEvent, now: float) -> None:
+        self._launcher.take(response, event, now)
+        self._delivery.remember(response)
 
     def _stop_active(self, reason: str, now: float) -> None:
-        active = self._active
-        assert active is not None
-        self._state.emit(AbortReply(active.id, active.epoch))
-        self._state.epoch += 1
-        self._end(ResponseStatus.CANCELLED, reason=reason)
-        self._delivery.cut(active, now)
-
-    def _end(
-        self,
-        status: ResponseStatus,
-        *,
-        reason: str | None = None,
-        error: ErrorInfo | None = None,
-        usage: TokenUsage | None = None,
-    ) -> None:
         active, self._active = self._active, None
         assert active is not None
-        active.finish(status, reason=reason, error=error, usage=usage)
+        self._ended_at = now
+        self._state.epoch += 1
+        active.abort(reason, now)
+        self._delivery.cut(active, now)
 
-    def _answer_queued(self, now: float) -> None:
+    def _settle(self, now: float) -> None:
+        """Notice that the running response has ended, and answer what waits for that."""
+        if self._active is not None and self._active.done:
+            self._active = None
+            self._ended_at = now
         if self._queued is not None and self._active is None:
             clock, self._queued = self._queued, None
             self.answer_turn(clock, now)

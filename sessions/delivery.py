@@ -7,7 +7,8 @@ from .effects import ItemTruncated
 from .errors import Refusal
 from .events import ReportPlayback, TruncateItem
 from .items import Item
-from .response import Response, Spoken
+from .playback import Spoken
+from .response import Response
 from .state import SessionState
 
 SPOKEN_KEPT = 256
@@ -36,7 +37,7 @@ class Delivery:
 
     def remember(self, response: Response) -> None:
         """Keep the word times of a response that has begun to speak."""
-        item_id = response.item_id
+        item_id = response.message_id
         if item_id is not None and item_id not in self._spoken:
             self._spoken[item_id] = response.spoken
             while len(self._spoken) > SPOKEN_KEPT:
@@ -51,18 +52,23 @@ class Delivery:
         response.spoken.ledger.send(ms, now)
         return response if first else None
 
-    def report(self, event: ReportPlayback) -> None:
+    def report(self, event: ReportPlayback, now: float) -> None:
         """Take in how far a response was played; unknown responses are ignored.
 
         A report and the end of what it reports on may cross on the wire.
         """
         if (response := self._recent.get(event.response_id)) is not None:
-            response.spoken.ledger.report(event.played_ms)
+            response.spoken.ledger.report(event.played_ms, now)
 
     def cut(self, response: Response, now: float) -> None:
         """Cut a response that is being stopped to what was heard of it."""
-        if response.item_id is not None and response.audible:
-            self._cut(response.item_id, response.spoken, response.spoken.ledger.stop(now))
+        if response.message_id is not None and response.audible:
+            self._cut(response.message_id, response.spoken, response.spoken.ledger.stop(now))
+
+    def heard_at(self, ended_at: float) -> float:
+        """Return when all that was said will have been heard; the last ended then."""
+        ends = [r.spoken.ledger.heard_at(r.ended_at) for r in self._recent.values() if r.done]
+        return max([ended_at, *ends])
 
     def cut_played(self, now: float) -> list[Response]:
         """Cut the responses that are made but still being played; return them."""

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from .conversation import BYTES_PER_MS
-from .events import (
-    ReplyAudio,
-    ReplyCall,
-    ReplyEnded,
-    ReplyFitted,
-    ReplyOutcome,
-    ReplyText,
-    ReplyTimed,
-    ReplyWords,
-)
+from .events import ReplyAudio, ReplyEnded, ReplyEvent, ReplyOutcome
 from .response import Response
-
-ReplyEvent: TypeAlias = (
-    ReplyText | ReplyWords | ReplyAudio | ReplyCall | ReplyFitted | ReplyTimed | ReplyEnded
-)
 
 HELD_MS = 10_000
 """Audio made ahead for an answer that may never be given; a draft beyond it is dropped."""
+
+HELD_EVENTS = 10_000
+"""What stages may tell of such an answer; a draft beyond it is dropped too."""
 
 
 class Draft:
@@ -40,7 +28,8 @@ class Draft:
     @property
     def useless(self) -> bool:
         """Whether it is better made again: it failed, or is more than may be held."""
-        return self._failed or self._held_bytes > HELD_MS * BYTES_PER_MS
+        too_much = self._held_bytes > HELD_MS * BYTES_PER_MS or len(self.held) > HELD_EVENTS
+        return self._failed or too_much
 
     def hold(self, event: ReplyEvent) -> None:
         """Keep what a stage made until the answer is given."""

@@ -29,12 +29,31 @@ class ErrorInfo:
 class Refusal(Exception):
     """A client's request can't be carried out; nothing has been changed."""
 
-    def __init__(self, code: str | None, message: str, param: str | None = None) -> None:
+    def __init__(
+        self,
+        code: str | None,
+        message: str,
+        param: str | None = None,
+        *,
+        kind: str = "invalid_request_error",
+        retry_after_ms: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.param = param
+        self.kind = kind
+        """Which kind of error a client sees."""
+
+        self.retry_after_ms = retry_after_ms
 
     def info(self, event_id: str | None) -> ErrorInfo:
         """Return the error for the client's event ``event_id``."""
-        return ErrorInfo(self.code, self.message, self.param, event_id)
+        return ErrorInfo(
+            self.code,
+            self.message,
+            self.param,
+            event_id,
+            type=self.kind,
+            retry_after_ms=self.retry_after_ms,
+        )

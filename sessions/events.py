@@ -247,7 +247,7 @@ class ReplyFitted:
     response_id: str
     epoch: int
     dropped: int
-    """How many of the oldest messages, instructions not counted, the model was not shown."""
+    """How many of the oldest messages, system messages not counted, the model was not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,16 +325,8 @@ ClientEvent: TypeAlias = (
     | ReportPlayback
     | RejectMessage
 )
-StageEvent: TypeAlias = (
-    SpeechScored
-    | ListeningFailed
-    | RecognitionEnded
-    | ReplyText
-    | ReplyWords
-    | ReplyAudio
-    | ReplyCall
-    | ReplyFitted
-    | ReplyTimed
-    | ReplyEnded
+ReplyEvent: TypeAlias = (
+    ReplyText | ReplyWords | ReplyAudio | ReplyCall | ReplyFitted | ReplyTimed | ReplyEnded
 )
+StageEvent: TypeAlias = SpeechScored | ListeningFailed | RecognitionEnded | ReplyEvent
 Event: TypeAlias = ClientEvent | StageEvent | Attached | AudioWritten | Detached

@@ -5,26 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
+from .agreement import Agreement
+from .ahead import LookAhead
 from .answers import Answers
 from .conversation import BYTES_PER_MS
-from .effects import (
-    BufferCleared,
-    BufferCommitted,
-    ErrorRaised,
-    ItemAdded,
-    ItemDone,
-    SpeechStarted,
-    SpeechStopped,
-    TranscriptionDone,
-    TranscriptionFailed,
-)
+from .effects import BufferCleared, SpeechStarted, SpeechStopped
 from .errors import ErrorInfo, Refusal
 from .events import AppendAudio, RecognitionEnded, SpeechScored
+from .heard_items import HeardItems
+from .idle import Idle
 from .input_buffer import InputBuffer
-from .items import Item, Part, PartKind, Role
+from .listening import Listening
 from .measure import TurnClock
-from .recognition import Ahead, Pending, Recognitions
-from .settings import TurnDetection
+from .partials import Partials
+from .recognition import Pending, Recognitions
 from .state import Deadline, DeadlineReason, SessionState, soonest
 from .turns import (
     PauseLasted,
@@ -32,28 +26,15 @@ from .turns import (
     SpeechBegan,
     SpeechResumed,
     TurnChange,
-    TurnDetector,
     TurnEnded,
 )
-from .work_effects import (
-    CancelRecognition,
-    ExpectTurnEnd,
-    FeedListening,
-    StartListening,
-    StopListening,
-)
-
-MIN_COMMIT_MS = 100
-"""Less audio than this can't be committed; the protocol's own figure."""
+from .work_effects import ExpectTurnEnd
 
 QUIET_KEPT_MS = 60_000
 """With turn detection on, silence older than this is let go before it fills memory."""
 
 STALL_MS = 1_000
 """Beyond the silence that ends a turn: a client that stops sending has stopped talking."""
-
-LISTENING_RETRIES = 3
-"""How often a failed voice activity stream is opened again in one session."""
 
 
 @dataclass(slots=True)
@@ -70,18 +51,24 @@ class Hearing:
     def __init__(self, state: SessionState) -> None:
         self._state = state
         self._buffer = InputBuffer()
-        self._detector: TurnDetector | None = None
-        self._listen_id = 0
-        self._listening_failures = 0
+        self._listening = Listening(state)
         self._turn: OpenTurn | None = None
-        self._ahead: Ahead | None = None
         self._recognitions = Recognitions(state)
+        self._ahead = LookAhead(state, self._recognitions)
+        self._partials = Partials(state, self._recognitions)
+        self._items = HeardItems(state)
+        self._idle = Idle(state, self._buffer, self._listening, self._items)
         self._heard_at = 0.0
         """When audio last came or was judged."""
+
+        self._expected = False
+        """Whether, without turn detection, it was said of this buffer that its end is near."""
 
     def join(self, answers: Answers) -> None:
         """Name who answers; called once, before any event."""
         self._answers = answers
+        self._ahead.join(answers)
+        self._idle.join(answers)
 
     def waiting(self) -> bool:
         """Whether some item of the conversation has yet to be recognized."""
@@ -105,12 +92,14 @@ class Hearing:
     def apply_settings(self) -> None:
         """Start, change or stop turn detection as the settings now say."""
         wanted = self._state.settings.turn_detection
+        detector = self._listening.detector
         if wanted is None:
             self._stop_listening()
-        elif self._detector is None:
-            self._start_listening(wanted)
+        elif detector is None:
+            self._listening.start(wanted, self._buffer.end_ms)
         else:
-            self._detector.configure(wanted)
+            detector.configure(wanted)
+            self._judge_words()
 
     def append(self, event: AppendAudio, now: float) -> None:
         """Take in audio.
@@ -121,13 +110,16 @@ class Hearing:
         """
         if len(event.pcm) % 2:
             raise Refusal("invalid_value", "audio must be whole 16-bit samples.", "audio")
-        if self._detector is not None:
+        if self._listening.detector is not None:
             self._recognitions.check_room()
         self._make_room(len(event.pcm) / BYTES_PER_MS, now)
         self._heard_at = now
         self._buffer.append(event.pcm, now)
-        if self._detector is not None:
-            self._state.emit(FeedListening(self._listen_id, event.pcm))
+        self._listening.feed(event.pcm)
+        if self._listening.detector is None and not self._expected:
+            # No pause will tell that the end is near: it may be, whenever the client likes.
+            self._expected = True
+            self._state.emit(ExpectTurnEnd())
 
     def commit(self, now: float) -> None:
         """Make a user item of the buffer; ends an open turn early.
@@ -136,25 +128,20 @@ class Hearing:
             Refusal: there is less than the protocol's least amount of audio, or too many
                 items wait to be recognized.
         """
-        if self._buffer.length_ms < MIN_COMMIT_MS:
-            raise Refusal(
-                "input_audio_buffer_commit_empty",
-                "Error committing input audio buffer: buffer too small. Expected at least "
-                f"{MIN_COMMIT_MS}ms of audio, but buffer only has "
-                f"{self._buffer.length_ms:.2f}ms of audio.",
-            )
+        self._buffer.check_commit()
         self._recognitions.check_room()
-        self._drop_ahead()
+        self._ahead.drop()
+        told = self._partials.end()
         item_id = self._close_turn() or self._state.ids.next("item")
         pcm = self._buffer.read_all()
         self._forget_buffer()
-        self._commit(item_id, pcm, now)
+        self._commit(item_id, pcm, told, now)
 
-    def clear(self) -> None:
-        """Forget the buffer and the open turn."""
-        self._drop_ahead()
-        self._turn = None
+    def clear(self, now: float) -> None:
+        """Forget the buffer and the open turn, of which nothing more is said."""
+        self._drop_turn()
         self._forget_buffer()
+        self._idle.stir(now)
         self._state.emit(BufferCleared())
 
     def check_room(self) -> None:
@@ -179,8 +166,8 @@ class Hearing:
 
     def scored(self, event: SpeechScored, now: float) -> None:
         """Judge the next frames."""
-        detector = self._detector
-        if detector is None or event.listen_id != self._listen_id:
+        detector = self._listening.of(event.listen_id)
+        if detector is None:
             self._state.counters.stale_dropped += 1
             return
         self._heard_at = now
@@ -191,31 +178,28 @@ class Hearing:
         if self._turn is None:
             kept_ms = min(QUIET_KEPT_MS, self._state.can.max_input_ms // 2)
             self._buffer.drop_before(detector.position_ms - kept_ms)
+        elif not self._ahead.begun:
+            heard_ms = min(detector.position_ms, self._buffer.end_ms)
+            self._partials.look(self._buffer, detector.speech_end_ms, heard_ms, now)
 
     def listening_failed(self, listen_id: int, message: str, now: float) -> None:
         """Open voice activity again, a few times; then go on without it."""
-        if listen_id != self._listen_id or self._detector is None:
+        if self._listening.of(listen_id) is None:
             return
-        self._listening_failures += 1
-        settings = self._detector.settings
         if self._turn is not None:
             # Nobody would tell when it ends; what was said of it shall not be lost.
             self._end_turn_here(now)
-        self._detector = None
-        if self._listening_failures <= LISTENING_RETRIES:
-            self._start_listening(settings)
-        else:
-            error = ErrorInfo("turn_detection_failed", message, type="server_error")
-            self._state.emit(ErrorRaised(error))
+        self._listening.failed(message, self._buffer.end_ms)
 
     def recognized(self, event: RecognitionEnded, now: float) -> None:
-        """Take in what was said, in a pause or in a committed item."""
-        ahead = self._ahead
-        if ahead is not None and ahead.awaits(event.recognition_id):
-            self._recognized_ahead(ahead, event, now)
+        """Take in what was said: in a pause, in an open turn, or in a committed item."""
+        if self._ahead.recognized(event, now):
+            self._words_known(now)
+        elif self._partials.recognized(event, now):
+            pass
         elif (pending := self._recognitions.take(event.recognition_id)) is not None:
             if event.text is not None:
-                self._understood(pending, event.text.strip())
+                self._items.understood(pending, event.text.strip(), event.logprobs)
                 self._answers.recognized(None, now)
             else:
                 self._not_understood(pending, event.error_code, event.error_message, now)
@@ -227,23 +211,29 @@ class Hearing:
     @property
     def deadline(self) -> Deadline | None:
         """When audio is missed in an open turn, or a recognition counts as stuck."""
-        return soonest(self._stall_deadline(), self._recognitions.deadline)
+        return soonest(self._stall_deadline(), self._recognitions.deadline, self._partials.deadline)
+
+    def idle_deadline(self, now: float) -> Deadline | None:
+        """When nobody will have spoken for so long that the session speaks up."""
+        return self._idle.deadline(now) if self._turn is None else None
 
     def handle_deadline(self, now: float) -> None:
-        """End a turn whose audio stopped; give up on stuck recognitions."""
+        """End a turn whose audio stopped; give up on stuck recognitions; end a long quiet."""
         stall = self._stall_deadline()
         if stall is not None and now >= stall.at:
             self._end_turn_here(now)
+        self._partials.give_up(now)
         while (pending := self._recognitions.give_up(now)) is not None:
             message = "What was said could not be recognized in time."
             self._not_understood(pending, "recognition_timeout", message, now)
+        if self._turn is None:
+            self._idle.handle_deadline(now)
 
     def close(self) -> None:
         """Stop everything: the client is gone, or its time is up."""
-        self._drop_ahead()
-        self._turn = None
         self._recognitions.close()
-        self._stop_listening()
+        self._drop_turn()
+        self._listening.stop()
         self._buffer.clear()
 
     # Turns.
@@ -253,11 +243,12 @@ class Hearing:
             case SpeechBegan(start_ms=start_ms):
                 self._begin_turn(start_ms, now)
             case PauseNoticed():
-                self._expect_end()
+                if self._state.settings.looks_ahead:
+                    self._state.emit(ExpectTurnEnd())
             case PauseLasted(heard_ms=heard_ms):
-                self._recognize_ahead(heard_ms)
+                self._look_ahead(heard_ms)
             case SpeechResumed():
-                self._drop_ahead()
+                self._ahead.drop()
             case TurnEnded(speech_end_ms=speech_end_ms, end_ms=end_ms):
                 self._end_turn(speech_end_ms, end_ms, now)
             case _:
@@ -267,32 +258,25 @@ class Hearing:
         start_ms = max(start_ms, self._buffer.start_ms)
         self._buffer.drop_before(start_ms)
         self._turn = OpenTurn(self._state.ids.next("item"), start_ms)
+        self._partials.begin(self._turn.item_id, start_ms)
         self._state.emit(SpeechStarted(start_ms, self._turn.item_id))
         settings = self._state.settings.turn_detection
         if settings is not None and settings.interrupt_response:
             self._answers.interrupt(now)
 
-    def _expect_end(self) -> None:
-        settings = self._state.settings.turn_detection
-        if settings is not None and settings.create_response:
-            self._state.emit(ExpectTurnEnd())
-
     def _end_turn(self, speech_end_ms: int, end_ms: int, now: float) -> None:
         turn, self._turn = self._turn, None
         assert turn is not None
-        clock = TurnClock(self._buffer.arrival(speech_end_ms) or now, now)
+        told = self._partials.end()
+        spoken_at = self._buffer.arrival(speech_end_ms) or now
         pcm = self._buffer.read(turn.start_ms, end_ms)
         self._buffer.drop_before(end_ms)
         self._state.emit(SpeechStopped(end_ms, turn.item_id))
-        ahead = self._ahead
-        self._commit(turn.item_id, pcm, now)
-        settings = self._state.settings.turn_detection
-        if settings is not None and settings.create_response:
-            if ahead is not None and ahead.recognized_at is not None:
-                clock = TurnClock(clock.speech_end_at, now, ahead.recognized_at)
-            self._answers.answer_turn(clock, now)
-        else:
+        recognized_at = self._commit(turn.item_id, pcm, told, now)
+        if not self._state.settings.answers_turns:
             self._answers.drop_draft()
+            return
+        self._answers.answer_turn(TurnClock(spoken_at, now, recognized_at), now)
 
     def _close_turn(self) -> str | None:
         """End the open turn where the audio ends; return the id its item shall have."""
@@ -302,31 +286,35 @@ class Hearing:
         self._state.emit(SpeechStopped(self._buffer.end_ms, turn.item_id))
         return turn.item_id
 
+    def _drop_turn(self) -> None:
+        """Forget the open turn: it becomes no item."""
+        self._ahead.drop()
+        self._partials.end()
+        self._turn = None
+
     def _stall_deadline(self) -> Deadline | None:
-        if self._turn is None or self._detector is None:
+        detector = self._listening.detector
+        if self._turn is None or detector is None:
             return None
-        patience_ms = self._detector.settings.silence_duration_ms + STALL_MS
+        patience_ms = detector.patience_ms + STALL_MS
         return Deadline(self._heard_at + patience_ms / 1000, DeadlineReason.INPUT_STALLED)
 
     def _end_turn_here(self, now: float) -> None:
         """End the open turn where the audio ends, judged or not."""
-        assert self._detector is not None
+        detector = self._listening.detector
+        assert detector is not None
         end_ms = self._buffer.end_ms
-        speech_end_ms = self._detector.speech_end_ms
-        self._detector.restart(end_ms)
+        speech_end_ms = detector.speech_end_ms
+        if detector.position_ms < end_ms:
+            # There may be speech behind the pause that was looked at.
+            self._ahead.drop()
+        detector.restart(end_ms)
         self._end_turn(speech_end_ms, end_ms, now)
 
-    def _start_listening(self, settings: TurnDetection) -> None:
-        self._listen_id += 1
-        self._detector = TurnDetector(settings, self._state.can.speculate_ms, self._buffer.end_ms)
-        self._state.emit(StartListening(self._listen_id))
-
     def _stop_listening(self) -> None:
-        if self._detector is not None:
-            self._drop_ahead()
-            self._turn = None
-            self._detector = None
-            self._state.emit(StopListening(self._listen_id))
+        if self._listening.detector is not None:
+            self._drop_turn()
+            self._listening.stop()
 
     # The buffer.
 
@@ -335,67 +323,53 @@ class Hearing:
         if self._turn is not None and coming_ms <= limit_ms < self._buffer.length_ms + coming_ms:
             # A turn can't be longer than what is kept of it: it ends here.
             self._end_turn_here(now)
-        if self._buffer.length_ms + coming_ms > limit_ms:
-            raise Refusal(
-                "input_audio_buffer_full",
-                f"The input audio buffer holds at most {limit_ms // 1000} s of audio; "
-                "commit or clear it first.",
-                "audio",
-            )
+        self._buffer.check_room(coming_ms, limit_ms)
 
     def _forget_buffer(self) -> None:
         self._buffer.clear()
-        if self._detector is not None:
-            self._detector.restart(self._buffer.end_ms)
+        self._expected = False
+        if self._listening.detector is not None:
+            self._listening.detector.restart(self._buffer.end_ms)
 
-    def _commit(self, item_id: str, pcm: bytes, now: float) -> None:
-        conversation = self._state.conversation
-        item = Item(id=item_id, role=Role.USER, parts=(Part(PartKind.INPUT_AUDIO),))
-        previous = conversation.last_id
-        conversation.add_made(item)
-        conversation.keep_audio(item_id, pcm)
-        self._state.emit(
-            BufferCommitted(item_id, previous), ItemAdded(item, previous), ItemDone(item, previous)
-        )
-        pending = Pending(item_id, len(pcm) // BYTES_PER_MS, now)
-        ahead, self._ahead = self._ahead, None
+    def _commit(self, item_id: str, pcm: bytes, told: Agreement | None, now: float) -> float | None:
+        """Make an item of speech; return when it was recognized, if it is already."""
+        self._idle.stir(now)
+        self._items.commit(item_id, pcm)
+        pending = Pending(item_id, len(pcm) // BYTES_PER_MS, now, told)
+        ahead = self._ahead.take()
         if ahead is None:
             self._recognitions.expect(self._recognitions.start(pcm), pending)
         elif ahead.text is None:
             self._recognitions.expect(ahead.recognition_id, pending)
         else:
-            self._understood(pending, ahead.text)
+            self._items.understood(pending, ahead.text, ahead.logprobs)
+            return ahead.recognized_at
+        return None
 
     # Recognition.
 
-    def _recognize_ahead(self, heard_ms: int) -> None:
-        settings = self._state.settings.turn_detection
-        if self._turn is not None and settings is not None and settings.create_response:
-            pcm = self._buffer.read(self._turn.start_ms, heard_ms)
-            self._ahead = Ahead(self._recognitions.start(pcm))
+    def _look_ahead(self, heard_ms: int) -> None:
+        if self._turn is not None and self._state.settings.looks_ahead:
+            self._partials.make_way(heard_ms)
+            self._ahead.begin(self._buffer.read(self._turn.start_ms, heard_ms))
 
-    def _drop_ahead(self) -> None:
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead.text is None:
-            self._state.emit(CancelRecognition(ahead.recognition_id))
-        self._answers.drop_draft()
-
-    def _recognized_ahead(self, ahead: Ahead, event: RecognitionEnded, now: float) -> None:
-        if event.text is None:
-            # The turn's own recognition will tell whether it was bad luck.
-            self._ahead = None
+    def _words_known(self, now: float) -> None:
+        """Go on with what was said before the pause, if it was understood."""
+        text, detector = self._ahead.text, self._listening.detector
+        if text is None or detector is None:
             return
-        ahead.text = event.text.strip()
-        ahead.recognized_at = now
-        self._answers.prepare(ahead.text, now)
+        self._partials.hear(text)
+        self._judge_words()
+        ended = detector.overdue()
+        if ended is not None:
+            self._turn_changed(ended, now)
+        else:
+            self._ahead.prepare(now)
 
-    def _understood(self, pending: Pending, text: str) -> None:
-        item = self._state.conversation.get(pending.item_id)
-        if item is None:
-            return
-        self._state.conversation.replace(item.with_text(text))
-        if self._state.settings.transcription is not None:
-            self._state.emit(TranscriptionDone(item.id, text, pending.audio_ms))
+    def _judge_words(self) -> None:
+        silence_ms, detector = self._ahead.silence_ms(), self._listening.detector
+        if silence_ms is not None and detector is not None:
+            detector.wait(silence_ms)
 
     def _not_understood(
         self, pending: Pending, code: str | None, message: str | None, now: float
@@ -405,8 +379,6 @@ class Hearing:
             message or "What was said could not be recognized.",
             type="server_error",
         )
-        known = self._state.conversation.get(pending.item_id) is not None
-        if known and self._state.settings.transcription is not None:
-            self._state.emit(TranscriptionFailed(pending.item_id, error))
+        self._items.not_understood(pending, error)
         newest = self._state.conversation.last_id == pending.item_id
         self._answers.recognized(error if newest else None, now)

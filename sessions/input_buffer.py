@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 
 from .conversation import BYTES_PER_MS
+from .errors import Refusal
+
+MIN_COMMIT_MS = 100
+"""Less audio than this can't be committed; the protocol's own figure."""
 
 ARRIVALS = 2048
 """Appends whose arrival is remembered: 40 s of 20 ms chunks."""
@@ -37,6 +41,34 @@ class InputBuffer:
         """How much audio is here."""
         return len(self._pcm) / BYTES_PER_MS
 
+    def check_commit(self) -> None:
+        """Make sure that there is enough audio for an item.
+
+        Raises:
+            Refusal: there is less than the protocol's least amount.
+        """
+        if self.length_ms < MIN_COMMIT_MS:
+            raise Refusal(
+                "input_audio_buffer_commit_empty",
+                "Error committing input audio buffer: buffer too small. Expected at least "
+                f"{MIN_COMMIT_MS}ms of audio, but buffer only has "
+                f"{self.length_ms:.2f}ms of audio.",
+            )
+
+    def check_room(self, coming_ms: float, limit_ms: int) -> None:
+        """Make sure that more audio fits within a bound.
+
+        Raises:
+            Refusal: it does not.
+        """
+        if self.length_ms + coming_ms > limit_ms:
+            raise Refusal(
+                "input_audio_buffer_full",
+                f"The input audio buffer holds at most {limit_ms // 1000} s of audio; "
+                "commit or clear it first.",
+                "audio",
+            )
+
     def append(self, pcm: bytes, now: float) -> None:
         """Add audio that arrived at ``now``."""
         self._pcm += pcm
@@ -67,3 +99,12 @@ class InputBuffer:
         position = position_ms * BYTES_PER_MS
         index = bisect_left(self._arrivals, position, key=lambda arrival: arrival[0])
         return self._arrivals[index][1] if index < len(self._arrivals) else None
+
+    def position_ms(self, at: float) -> int:
+        """Return where the audio ended at an instant, as far back as is remembered.
+
+        Before all that is remembered it is the start of the audio kept.
+        """
+        index = bisect_right(self._arrivals, at, key=lambda arrival: arrival[1])
+        reached = self._arrivals[index - 1][0] // BYTES_PER_MS if index else 0
+        return max(self.start_ms, reached)

@@ -43,6 +43,9 @@ class PartKind(Enum):
     OUTPUT_AUDIO = "output_audio"
 
 
+AUDIO_KINDS = frozenset({PartKind.INPUT_AUDIO, PartKind.OUTPUT_AUDIO})
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One content part; its audio, if any, is kept by the conversation."""
@@ -52,7 +55,7 @@ class Part:
     """The text, or for audio its transcript; ``None`` while that is not known."""
 
     image_url: str | None = None
-    """Of an image: a ``data:`` URL of PNG or JPEG."""
+    """Of an image: a ``data:`` URL of PNG or JPEG; ``None`` once it was let go."""
 
     detail: str | None = None
     """Of an image: ``auto``, ``low`` or ``high``."""
@@ -83,10 +86,28 @@ class Item:
     output: str = ""
     """Of an output: what the function gave, as the client wrote it."""
 
+    response_id: str | None = None
+    """The response that made it; ``None`` for what the person or the client made."""
+
     @property
     def text(self) -> str:
         """Everything in it that a model can read."""
         return " ".join(part.text for part in self.parts if part.text).strip()
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """Everything in it that a model can look at, as ``data:`` URLs."""
+        return tuple(part.image_url for part in self.parts if part.image_url)
+
+    @property
+    def heard(self) -> bool:
+        """Whether audio of the person is in it."""
+        return any(part.kind is PartKind.INPUT_AUDIO for part in self.parts)
+
+    @property
+    def unheard(self) -> bool:
+        """Whether the person's audio is in it of which it is not known what it says."""
+        return any(part.kind is PartKind.INPUT_AUDIO and not part.text for part in self.parts)
 
     @property
     def spoken(self) -> bool:
@@ -94,8 +115,12 @@ class Item:
         return any(part.kind is PartKind.OUTPUT_AUDIO for part in self.parts)
 
     def with_text(self, text: str) -> Item:
-        """Return a copy whose first part says ``text``."""
-        return replace(self, parts=(replace(self.parts[0], text=text), *self.parts[1:]))
+        """Return a copy whose audio, or else whose first part, says ``text``."""
+        parts = list(self.parts)
+        audio = (i for i, part in enumerate(parts) if part.kind in AUDIO_KINDS)
+        index = next(audio, 0)
+        parts[index] = replace(parts[index], text=text)
+        return replace(self, parts=tuple(parts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

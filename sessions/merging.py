@@ -43,7 +43,23 @@ MAX_TOOLS = 128
 MAX_NAME_CHARS = 64
 """Of a function."""
 
+MAX_TOOL_CHARS = 200_000
+"""Of all functions together: names, descriptions, schemas."""
+
+MAX_TEMPERATURE = 2.0
+
+MAX_PROMPT_CHARS = 10_000
+"""Of the words that a recognizer shall expect."""
+
+MAX_KEYWORDS = 500
+MAX_KEYWORD_CHARS = 200
+MAX_LANGUAGE_CHARS = 35
+"""As long as language tags are."""
+
+MAX_MODEL_CHARS = 256
+
 _TURNS = "session.audio.input.turn_detection"
+_WORDS = "session.audio.input.transcription"
 
 
 def merge(now: Settings, patch: SettingsPatch, can: Capabilities) -> Settings:
@@ -68,11 +84,9 @@ def merge(now: Settings, patch: SettingsPatch, can: Capabilities) -> Settings:
         turn_detection=_merge_turns(now.turn_detection, patch.turn_detection),
         transcription=_merge_transcription(now.transcription, patch.transcription),
         max_output_tokens=check_tokens(tokens, "session.max_output_tokens"),
-        temperature=_keep(patch.temperature, now.temperature),
+        temperature=_check_temperature(_keep(patch.temperature, now.temperature)),
         tools=tools,
-        tool_choice=check_choice(
-            _keep(patch.tool_choice, now.tool_choice), tools, "session.tool_choice"
-        ),
+        tool_choice=_merge_choice(now.tool_choice, patch.tool_choice, tools),
         truncation=_check_truncation(_keep(patch.truncation, now.truncation)),
         noise_reduction=_keep(patch.noise_reduction, now.noise_reduction),
         logprobs=_keep(patch.logprobs, now.logprobs),
@@ -143,13 +157,46 @@ def _merge_transcription(
     if patch is None:
         return None
     base = old or Transcription(model="whisper-1")
-    return replace(
+    wanted = replace(
         base,
         model=_keep(patch.model, base.model),
         language=_keep(patch.language, base.language),
         prompt=_keep(patch.prompt, base.prompt),
         keywords=_keep(patch.keywords, base.keywords),
     )
+    _check_length(wanted.model, MAX_MODEL_CHARS, f"{_WORDS}.model")
+    _check_length(wanted.language, MAX_LANGUAGE_CHARS, f"{_WORDS}.language")
+    _check_length(wanted.prompt, MAX_PROMPT_CHARS, f"{_WORDS}.prompt")
+    keywords = wanted.keywords or ()
+    if len(keywords) > MAX_KEYWORDS:
+        param = f"{_WORDS}.keywords"
+        raise Refusal("invalid_value", f"{param} may have at most {MAX_KEYWORDS} words.", param)
+    for index, keyword in enumerate(keywords):
+        _check_length(keyword, MAX_KEYWORD_CHARS, f"{_WORDS}.keywords[{index}]")
+    return wanted
+
+
+def _merge_choice(old: ToolChoice, patch: Maybe[ToolChoice], tools: tuple[Tool, ...]) -> ToolChoice:
+    if patch is not UNSET:
+        return check_choice(patch, tools, "session.tool_choice")
+    try:
+        return check_choice(old, tools, "session.tool_choice")
+    except Refusal:
+        # Tools were taken away that it needs: whoever does that wants none called.
+        return ToolChoice()
+
+
+def _check_temperature(value: float | None) -> float | None:
+    if value is None:
+        return None
+    return _within(value, 0, MAX_TEMPERATURE, "session.temperature")
+
+
+def _check_length(value: str | None, limit: int, param: str) -> None:
+    if value is not None and len(value) > limit:
+        raise Refusal(
+            "string_above_max_length", f"{param} may have at most {limit} characters.", param
+        )
 
 
 def _within(value: N, low: float, high: float, param: str) -> N:
@@ -202,10 +249,17 @@ def check_tools(tools: tuple[Tool, ...], param: str) -> tuple[Tool, ...]:
     """Return functions that can be offered.
 
     Raises:
-        Refusal: they are too many, or two have one name; the error names ``param``.
+        Refusal: they are too many or too long, or two have one name; the error names
+            ``param``.
     """
     if len(tools) > MAX_TOOLS:
         raise Refusal("invalid_value", f"{param} may have at most {MAX_TOOLS} functions.", param)
+    if sum(len(t.name) + len(t.description) + len(t.parameters) for t in tools) > MAX_TOOL_CHARS:
+        raise Refusal(
+            "string_above_max_length",
+            f"{param} may have at most {MAX_TOOL_CHARS} characters together.",
+            param,
+        )
     names: set[str] = set()
     for index, tool in enumerate(tools):
         at = f"{param}[{index}].name"

@@ -29,6 +29,8 @@ class PlaybackLedger:
         self._first_sent_at: float | None = None
         self._played_ms = 0.0
         self._source: Source | None = None
+        self._reported_at: float | None = None
+        self._stopped_at: float | None = None
         self.stopped = False
         """Whether playback was cut: what was heard by then is all that ever will be."""
 
@@ -42,11 +44,12 @@ class PlaybackLedger:
             self._first_sent_at = now
         self.sent_ms = min(self.generated_ms, self.sent_ms + ms)
 
-    def report(self, played_ms: float) -> None:
+    def report(self, played_ms: float, now: float) -> None:
         """Note what the client says it has played; ignored once an estimate was used."""
         self._source = self._source or Source.REPORT
         if self._source is Source.REPORT and not self.stopped:
             self._played_ms = max(self._played_ms, min(played_ms, self.sent_ms))
+            self._reported_at = now
 
     def played_ms(self, now: float) -> float:
         """Return how much was heard by ``now``: reported, or sent at real-time speed."""
@@ -62,11 +65,50 @@ class PlaybackLedger:
         """Note that playback was cut at ``now``; return how much was heard."""
         played = self.played_ms(now)
         self.stopped = True
+        self._stopped_at = now if self._stopped_at is None else self._stopped_at
         return played
+
+    def heard_at(self, made_at: float) -> float:
+        """Return when all of it will have been heard, played on at real-time speed.
+
+        ``made_at`` stands for the start of playback while nothing of it is on the wire.
+        """
+        if self._stopped_at is not None:
+            return self._stopped_at
+        if self._reported_at is not None:
+            return self._reported_at + (self.generated_ms - self._played_ms) / 1000
+        first_at = made_at if self._first_sent_at is None else self._first_sent_at
+        return first_at + self.generated_ms / 1000
 
     def playing(self, now: float) -> bool:
         """Whether the client still has something to play."""
         return not self.stopped and self.generated_ms - self.played_ms(now) > TAIL_MS
+
+
+class Spoken:
+    """What a spoken item says, when each word sounds, and how much was heard."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.words: list[WordTime] = []
+        self.ledger = PlaybackLedger()
+        self.cut_ms: float | None = None
+        """Where it was cut; only what was heard by then counts for the model."""
+
+        self.told_ms: float | None = None
+        """Where the client said that it cut: what is behind it never comes back."""
+
+    @property
+    def length_ms(self) -> float:
+        """How much of it the client may have heard at most."""
+        return self.ledger.sent_ms if self.told_ms is None else self.told_ms
+
+    @property
+    def heard(self) -> str:
+        """What the model is shown: all of it, or the words that were over at the cut."""
+        if self.cut_ms is None:
+            return self.text
+        return heard_text(self.text, self.words, self.cut_ms, self.ledger.generated_ms)
 
 
 TAIL_MS = 40

@@ -1,28 +1,17 @@
-"""Recognitions under way: of a turn that pauses, and of items that wait for their words."""
+"""Recognitions: how they start, and which items wait for their words."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .agreement import Agreement
 from .errors import Refusal
+from .settings import Transcription
 from .state import Deadline, DeadlineReason, SessionState
 from .work_effects import CancelRecognition, StartRecognition
 
 MAX_PENDING = 16
 """Items of one session that wait to be recognized; a person does not talk that fast."""
-
-
-@dataclass(slots=True)
-class Ahead:
-    """A recognition begun in a pause, before it is known that the turn is over."""
-
-    recognition_id: int
-    text: str | None = None
-    recognized_at: float | None = None
-
-    def awaits(self, recognition_id: int) -> bool:
-        """Whether this is the recognition it waits for."""
-        return self.text is None and recognition_id == self.recognition_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +21,19 @@ class Pending:
     item_id: str
     audio_ms: int
     since: float
+    told: Agreement | None = None
+    """What the client was told of it while it was being said; ``None`` for nothing."""
+
+
+def expected_words(wanted: Transcription) -> str | None:
+    """Return what the recognizer is told to expect: the prompt, then the keywords."""
+    hints = [wanted.prompt or "", ", ".join(wanted.keywords or ())]
+    return " ".join(hint for hint in hints if hint) or None
+
+
+def stalls_at(state: SessionState, since: float) -> Deadline:
+    """Return when a recognition begun at ``since`` counts as stuck."""
+    return Deadline(since + state.can.stage_timeout_s, DeadlineReason.RECOGNITION_STALLED)
 
 
 class Recognitions:
@@ -53,8 +55,7 @@ class Recognitions:
         since = min((pending.since for pending in self._pending.values()), default=None)
         if since is None:
             return None
-        at = since + self._state.can.stage_timeout_s
-        return Deadline(at, DeadlineReason.RECOGNITION_STALLED)
+        return stalls_at(self._state, since)
 
     def check_room(self) -> None:
         """Make sure that another item may wait.
@@ -68,16 +69,19 @@ class Recognitions:
                 f"{MAX_PENDING} audio items are still being recognized; wait for them first.",
             )
 
-    def start(self, pcm: bytes) -> int:
+    def start(self, pcm: bytes, *, partial: bool = False) -> int:
         """Find out what audio says; return the id of the recognition."""
         self._started += 1
-        wanted = self._state.settings.transcription
+        settings = self._state.settings
+        wanted = settings.transcription
         self._state.emit(
             StartRecognition(
                 self._started,
                 pcm,
                 wanted.language if wanted else None,
-                wanted.prompt if wanted else None,
+                expected_words(wanted) if wanted else None,
+                logprobs=settings.logprobs and not partial,
+                partial=partial,
             )
         )
         return self._started
@@ -99,10 +103,8 @@ class Recognitions:
 
     def give_up(self, now: float) -> Pending | None:
         """Cancel the oldest that is stuck; return the item that waited for it."""
-        timeout_s = self._state.can.stage_timeout_s
         for recognition_id, pending in self._pending.items():
-            # The very sum that the deadline is: a difference may round the other way.
-            if now >= pending.since + timeout_s:
+            if now >= stalls_at(self._state, pending.since).at:
                 self._cancel(recognition_id)
                 return pending
         return None

@@ -1,83 +1,50 @@
-"""One response: what a stage makes of it, and the events that tell the client.
-
-The order of events is the protocol's: an item is added before its part, a part before
-its deltas; everything added is done exactly once, and the response itself last.
-"""
+"""One response, from its creation to its one terminal event."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import assert_never
 
+from .context import Context
 from .conversation import BYTES_PER_MS
 from .effects import (
-    AudioDelta,
-    AudioDone,
-    ContentPartAdded,
-    ContentPartDone,
-    ItemAdded,
-    ItemDone,
-    OutputItemAdded,
-    OutputItemDone,
-    PartAt,
     ResponseCreated,
     ResponseDone,
     ResponseStatus,
     ResponseView,
-    TextDelta,
-    TextDone,
     TokenUsage,
-    TranscriptDelta,
-    TranscriptDone,
-    WordSpoken,
 )
 from .errors import ErrorInfo
-from .events import ReplyTimed, WordTime
-from .items import Item, ItemStatus, Part, PartKind, Role
+from .events import (
+    ReplyAudio,
+    ReplyCall,
+    ReplyEnded,
+    ReplyEvent,
+    ReplyFitted,
+    ReplyOutcome,
+    ReplyText,
+    ReplyTimed,
+    ReplyWords,
+)
 from .measure import TurnClock
-from .playback import PlaybackLedger, heard_text
-from .settings import AudioFormat, Modality
+from .output import Call, Message, Place
+from .plan import Plan
+from .playback import Spoken
+from .settings import Modality
 from .state import SessionState
+from .work_effects import AbortReply
 
+MAX_CALLS = 128
+"""Functions that one response may want to be called; what is beyond is not told of."""
 
-class Spoken:
-    """What a spoken item says, when each word sounds, and how much was heard."""
+HEARD_TOKEN_MS = 100
+"""Audio of the person that counts as one token."""
 
-    def __init__(self) -> None:
-        self.text = ""
-        self.words: list[WordTime] = []
-        self.ledger = PlaybackLedger()
-        self.cut_ms: float | None = None
-        """Where it was cut; only what was heard by then counts for the model."""
+SPOKEN_TOKEN_MS = 50
+"""Audio made that counts as one token."""
 
-        self.told_ms: float | None = None
-        """Where the client said that it cut: what is behind it never comes back."""
-
-    @property
-    def length_ms(self) -> float:
-        """How much of it the client may have heard at most."""
-        return self.ledger.sent_ms if self.told_ms is None else self.told_ms
-
-    @property
-    def heard(self) -> str:
-        """What the model is shown: all of it, or the words that were over at the cut."""
-        if self.cut_ms is None:
-            return self.text
-        return heard_text(self.text, self.words, self.cut_ms, self.ledger.generated_ms)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What a response shall be: settings and options of its moment."""
-
-    modality: Modality
-    voice: str
-    output_format: AudioFormat
-    speed: float
-    instructions: str
-    max_output_tokens: int | None
-    metadata: tuple[tuple[str, str], ...] | None = None
-    own_instructions: bool = False
-    """Whether the instructions came with the request for this response."""
+CLIENT_FAULTS = frozenset({"context_length_exceeded"})
+"""Failures of a stage that come of what the client asked for."""
 
 
 class Response:
@@ -103,120 +70,185 @@ class Response:
         self.done = False
         """Whether its terminal event was told."""
 
+        self.ended_at = now
+        """When it was; meaningless before."""
+
         self._state = state
-        self._item: Item | None = None
+        self._message: Message | None = None
+        self._calls: dict[int, Call] = {}
+        self._items: list[Message | Call] = []
+        """What it writes, in order of appearance."""
+
+        self._context = Context((), ())
+        self._heard_tokens: dict[str, int] = {}
+        """Of the items of its context that are the person's audio."""
+
+        self._spoken_bytes = 0
 
     @property
-    def item_id(self) -> str | None:
-        """Id of the item it writes, once there is one."""
-        return self._item.id if self._item else None
+    def message_id(self) -> str | None:
+        """Id of the message it writes, once there is one."""
+        return self._message.item.id if self._message else None
 
     @property
     def audible(self) -> bool:
         """Whether it is spoken, not written."""
         return self.plan.modality is Modality.AUDIO
 
+    def writes(self, item_id: str) -> bool:
+        """Whether an item is being written by it."""
+        return any(each.item.id == item_id and not each.done for each in self._items)
+
     def announce(self) -> None:
         """Tell the client that the response exists."""
         self._state.emit(ResponseCreated(self._view(ResponseStatus.IN_PROGRESS)))
 
-    def add_text(self, text: str) -> None:
-        """Pass on text, written or about to be spoken."""
-        at = self._part()
-        self.spoken.text += text
-        self._state.emit(TranscriptDelta(at, text) if self.audible else TextDelta(at, text))
+    def begin(self, context: Context, now: float) -> None:
+        """Note that its stages are started, and what they are shown."""
+        self.generating = True
+        self.progress_at = now
+        self._context = context
+        for message, item_ids in zip(context.messages, context.sources, strict=True):
+            if message.role == "user":
+                for item_id in item_ids:
+                    self.hear(item_id)
 
-    def add_words(self, words: tuple[WordTime, ...]) -> None:
-        """Take in word times; told to a client that asked for extensions."""
-        at = self._part()
-        self.spoken.words.extend(words)
-        if self._state.settings.extensions:
-            for word in words:
-                self._state.emit(
-                    WordSpoken(at, word.text, round(word.start_ms), round(word.end_ms))
-                )
+    def hear(self, item_id: str) -> None:
+        """Note that the audio of an item of the person is part of what it answers."""
+        size = self._state.conversation.audio_bytes(item_id)
+        self._heard_tokens[item_id] = -(-size // (HEARD_TOKEN_MS * BYTES_PER_MS))
 
-    def add_audio(self, pcm: bytes) -> None:
-        """Pass on sound."""
-        at = self._part()
-        self.spoken.ledger.generate(len(pcm) / BYTES_PER_MS)
-        if self.spoken.told_ms is None:
-            self._state.conversation.keep_audio(at.item_id, pcm)
-        self._state.emit(AudioDelta(at, self.epoch, pcm))
+    def left_out(self, dropped: int) -> tuple[str, ...]:
+        """Note how many messages the model had no room for; return the items in them."""
+        gone = self._context.left_out(dropped)
+        for item_id in gone:
+            self._heard_tokens.pop(item_id, None)
+        return gone
+
+    def take(self, event: ReplyEvent, now: float) -> None:
+        """Take in what a stage made."""
+        match event:
+            case ReplyText(text=text):
+                self._say().add_text(text)
+            case ReplyWords() | ReplyAudio() if not self.audible:
+                # A client that asked for text gets no sound, whatever a stage makes.
+                pass
+            case ReplyWords(words=words):
+                self._say().add_words(words)
+            case ReplyAudio(pcm=pcm):
+                self._spoken_bytes += len(pcm)
+                self._say().add_audio(pcm)
+            case ReplyCall():
+                self._call(event)
+            case ReplyTimed():
+                self.timed = event
+            case ReplyEnded():
+                self._end(event, now)
+            case ReplyFitted():
+                # What it means for later contexts is not this response's matter.
+                pass
+            case _:
+                assert_never(event)
+
+    def abort(self, reason: str, now: float) -> None:
+        """Stop its stages and tell that it was cancelled."""
+        self._state.emit(AbortReply(self.id, self.epoch))
+        self.finish(ResponseStatus.CANCELLED, now, reason=reason)
+
+    def fail(self, error: ErrorInfo, now: float) -> None:
+        """Tell that it failed."""
+        self.finish(ResponseStatus.FAILED, now, error=error)
 
     def finish(
         self,
         status: ResponseStatus,
+        now: float,
         *,
         reason: str | None = None,
         error: ErrorInfo | None = None,
-        usage: TokenUsage | None = None,
+        ended: ReplyEnded | None = None,
     ) -> None:
         """Tell the rest: everything open is done, then the response itself."""
         self.done = True
-        output = () if self._item is None else (self._close(status),)
-        view = self._view(status)
-        self._state.emit(
-            ResponseDone(
-                replace(
-                    view, reason=reason, error=error, output=output, usage=usage or TokenUsage()
-                )
-            )
+        self.ended_at = now
+        self._context = Context((), ())
+        for each in self._items:
+            if not each.done:
+                # A call that ends is told to be whole; this one was not.
+                whole = status is ResponseStatus.COMPLETED and each is self._message
+                each.close(whole)
+        done = replace(
+            self._view(status),
+            reason=reason,
+            error=error,
+            output=tuple(each.item for each in self._items),
+            usage=self._usage(ended),
         )
+        self._state.emit(ResponseDone(done))
+
+    # Inside.
 
     def _view(self, status: ResponseStatus) -> ResponseView:
+        plan = self.plan
         return ResponseView(
             id=self.id,
             status=status,
-            modality=self.plan.modality,
-            voice=self.plan.voice,
-            output_format=self.plan.output_format,
-            max_output_tokens=self.plan.max_output_tokens,
-            metadata=self.plan.metadata,
+            modality=plan.modality,
+            voice=plan.voice,
+            output_format=plan.output_format,
+            out_of_band=plan.out_of_band,
+            temperature=plan.temperature,
+            max_output_tokens=plan.max_output_tokens,
+            metadata=plan.metadata,
         )
 
-    def _part(self) -> PartAt:
-        """Return where output goes, having added the item and its part when needed."""
-        if self._item is None:
-            self._open()
-        assert self._item is not None
-        return PartAt(self.id, self._item.id)
-
-    def _open(self) -> None:
-        conversation = self._state.conversation
-        kind = PartKind.OUTPUT_AUDIO if self.audible else PartKind.OUTPUT_TEXT
-        item = Item(
-            id=self._state.ids.next("item"),
-            role=Role.ASSISTANT,
-            status=ItemStatus.IN_PROGRESS,
-        )
-        previous = conversation.last_id
-        self._item = replace(item, parts=(Part(kind, ""),))
-        conversation.add_made(self._item)
-        # The part is announced by its own event: the item is shown without it.
-        self._state.emit(
-            OutputItemAdded(self.id, 0, item),
-            ItemAdded(item, previous),
-            ContentPartAdded(PartAt(self.id, item.id), self.plan.modality),
+    def _usage(self, ended: ReplyEnded | None) -> TokenUsage:
+        return TokenUsage(
+            input_tokens=ended.input_tokens if ended else 0,
+            cached_tokens=ended.cached_tokens if ended else 0,
+            output_tokens=ended.output_tokens if ended else 0,
+            input_audio_tokens=sum(self._heard_tokens.values()),
+            output_audio_tokens=-(-self._spoken_bytes // (SPOKEN_TOKEN_MS * BYTES_PER_MS)),
         )
 
-    def _close(self, outcome: ResponseStatus) -> Item:
-        completed = outcome is ResponseStatus.COMPLETED
-        status = ItemStatus.COMPLETED if completed else ItemStatus.INCOMPLETE
-        assert self._item is not None
-        at = PartAt(self.id, self._item.id)
-        text = self.spoken.text
-        item = replace(self._item.with_text(text), status=status)
-        conversation = self._state.conversation
-        previous = conversation.previous_id(item.id)
-        conversation.replace(item.with_text(self.spoken.heard))
-        if self.audible:
-            self._state.emit(AudioDone(at), TranscriptDone(at, text))
-        else:
-            self._state.emit(TextDone(at, text))
-        self._state.emit(
-            ContentPartDone(at, self.plan.modality, text),
-            ItemDone(item, previous),
-            OutputItemDone(self.id, 0, item),
-        )
-        return item
+    def _place(self) -> Place:
+        return Place(self.id, self.epoch, len(self._items), not self.plan.out_of_band)
+
+    def _say(self) -> Message:
+        if self._message is None:
+            self._message = Message(self._state, self._place(), self.plan.modality, self.spoken)
+            self._items.append(self._message)
+        return self._message
+
+    def _call(self, event: ReplyCall) -> None:
+        call = self._calls.get(event.index)
+        if call is None:
+            if len(self._calls) >= MAX_CALLS:
+                return
+            call = Call(self._state, self._place(), event.name)
+            self._calls[event.index] = call
+            self._items.append(call)
+        if call.done:
+            return
+        call.add(event.arguments)
+        if event.done:
+            call.close(complete=True)
+
+    def _end(self, event: ReplyEnded, now: float) -> None:
+        match event.outcome:
+            case ReplyOutcome.COMPLETED:
+                self.finish(ResponseStatus.COMPLETED, now, ended=event)
+            case ReplyOutcome.LENGTH:
+                reason = "max_output_tokens"
+                self.finish(ResponseStatus.INCOMPLETE, now, reason=reason, ended=event)
+            case ReplyOutcome.FAILED:
+                code = event.error_code or "internal_error"
+                error = ErrorInfo(
+                    code,
+                    event.error_message or "The response failed.",
+                    type="invalid_request_error" if code in CLIENT_FAULTS else "server_error",
+                    retry_after_ms=event.retry_after_ms,
+                )
+                self.finish(ResponseStatus.FAILED, now, error=error, ended=event)
+            case _:
+                assert_never(event.outcome)

@@ -16,16 +16,7 @@ from typing import assert_never
 
 from .answers import Answers
 from .delivery import Delivery
-from .effects import (
-    Effect,
-    ErrorRaised,
-    ItemAdded,
-    ItemDeleted,
-    ItemDone,
-    ItemRetrieved,
-    SessionCreated,
-    SessionUpdated,
-)
+from .effects import Effect, ErrorRaised, SessionCreated, SessionUpdated
 from .errors import ErrorInfo, Refusal
 from .events import (
     AppendAudio,
@@ -57,7 +48,7 @@ from .events import (
     UpdateSession,
 )
 from .hearing import Hearing
-from .items import Item, Role
+from .item_requests import ItemRequests
 from .merging import merge
 from .settings import Capabilities, Settings
 from .state import Counters, Deadline, DeadlineReason, SessionState, soonest
@@ -75,6 +66,7 @@ class Session:
         self._hearing = Hearing(self._state)
         self._answers = Answers(self._state, self._delivery, self._hearing.waiting)
         self._hearing.join(self._answers)
+        self._items = ItemRequests(self._state, self._hearing, self._answers, self._delivery)
         self._expires_at: float | None = None
         self._expires_epoch_s = 0
         self._closed = False
@@ -103,6 +95,7 @@ class Session:
         return soonest(
             Deadline(self._expires_at, DeadlineReason.SESSION_EXPIRES),
             self._hearing.deadline,
+            self._hearing.idle_deadline(self._now),
             self._answers.deadline,
         )
 
@@ -180,71 +173,19 @@ class Session:
             case CommitAudio():
                 self._hearing.commit(now)
             case ClearAudio():
-                self._hearing.clear()
+                self._hearing.clear(now)
             case CreateResponse(options=options):
                 self._answers.create(options, now)
             case CancelResponse(response_id=response_id):
                 self._answers.cancel(response_id, now)
             case ReportPlayback():
-                self._delivery.report(event)
-            case TruncateItem():
-                self._delivery.truncate(event)
+                self._delivery.report(event, now)
             case RejectMessage(error=error):
                 self._state.emit(ErrorRaised(error))
-            case CreateItem() | RetrieveItem() | DeleteItem():
-                self._dispatch_item(event, now)
+            case CreateItem() | RetrieveItem() | TruncateItem() | DeleteItem():
+                self._items.handle(event, now)
             case _:
                 assert_never(event)
-
-    def _dispatch_item(self, event: CreateItem | RetrieveItem | DeleteItem, now: float) -> None:
-        match event:
-            case CreateItem():
-                self._create_item(event, now)
-            case RetrieveItem(item_id=item_id):
-                item = self._item(item_id, "retrieve", "retrieving")
-                audio = self._state.conversation.audio(item_id)
-                self._state.emit(ItemRetrieved(item, audio))
-            case DeleteItem(item_id=item_id):
-                self._item(item_id, "delete", "deleting")
-                self._answers.check_deletable(item_id)
-                self._delivery.forget(item_id)
-                self._state.conversation.remove(item_id)
-                self._state.emit(ItemDeleted(item_id))
-                self._hearing.forget(item_id, now)
-            case _:
-                assert_never(event)
-
-    def _item(self, item_id: str, verb: str, doing: str) -> Item:
-        item = self._state.conversation.get(item_id)
-        if item is None:
-            raise Refusal(
-                f"item_{verb}_invalid_item_id",
-                f"Error {doing} item: the item with id '{item_id}' does not exist.",
-                "item_id",
-            )
-        return item
-
-    def _create_item(self, event: CreateItem, now: float) -> None:
-        new = event.item
-        limit = self._state.can.max_text_chars
-        if sum(len(part.text or "") for part in new.parts) > limit:
-            raise Refusal(
-                "string_above_max_length",
-                f"An item may have at most {limit} characters.",
-                "item.content",
-            )
-        self._hearing.check_free(new.id)
-        if new.audio:
-            self._hearing.check_room()
-        item = Item(id=new.id or self._state.ids.next("item"), role=new.role, parts=new.parts)
-        conversation = self._state.conversation
-        conversation.add(item, event.previous_item_id)
-        if new.audio:
-            conversation.keep_audio(item.id, new.audio)
-        previous = conversation.previous_id(item.id)
-        self._state.emit(ItemAdded(item, previous), ItemDone(item, previous))
-        if new.audio and new.role is Role.USER and not item.text:
-            self._hearing.understand(item.id, new.audio, now)
 
     def _attach(self, epoch_s: int, now: float) -> None:
         life_s = self._state.can.max_session_s

@@ -207,6 +207,21 @@ class Settings:
     extensions: bool = False
     """Whether the client asked for our own events (word times, metrics)."""
 
+    @property
+    def answers_turns(self) -> bool:
+        """Whether a turn that has ended is answered without being asked."""
+        turns = self.turn_detection
+        return self.kind is SessionKind.REALTIME and turns is not None and turns.create_response
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether what was said is of use before the turn is known to be over."""
+        turns = self.turn_detection
+        if turns is None:
+            return False
+        by_words = turns.kind is TurnKind.SEMANTIC_VAD
+        return by_words or turns.create_response or self.kind is SessionKind.TRANSCRIPTION
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsPatch:

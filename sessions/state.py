@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from .conversation import Conversation
-from .effects import Effect
+from .effects import Effect, ItemDeleted
 from .ids import IdSource
 from .settings import Capabilities, Settings
 
@@ -19,6 +19,7 @@ class DeadlineReason(Enum):
     INPUT_STALLED = auto()
     RECOGNITION_STALLED = auto()
     REPLY_STALLED = auto()
+    IDLE = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class SessionState:
         self.ids = IdSource(seed)
         self.settings = settings
         self.can = can
-        self.conversation = Conversation(can.max_items, can.max_retained_ms)
+        self.conversation = Conversation(can.max_items, can.max_retained_ms, self._evicted)
         self.epoch = 0
         self.effects: deque[Effect] = deque()
         self.counters = Counters()
@@ -62,3 +63,6 @@ class SessionState:
     def emit(self, *effects: Effect) -> None:
         """Ask for effects, in order."""
         self.effects.extend(effects)
+
+    def _evicted(self, item_id: str) -> None:
+        self.emit(ItemDeleted(item_id))

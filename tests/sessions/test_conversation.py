@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.sessions.conversation import BYTES_PER_MS, Conversation
 from antiphon.sessions.errors import Refusal
-from antiphon.sessions.items import Item, Part, PartKind, Role
+from antiphon.sessions.items import Item, ItemStatus, Part, PartKind, Role
 
 MS = b"\x01\x00" * (BYTES_PER_MS // 2)
 
@@ -68,6 +68,40 @@ def test_a_full_conversation_refuses_a_client_and_makes_room_for_speech() -> Non
     talk.add_made(item("c"))
     assert ids(talk) == ["b", "c"]
     assert talk.audio("a") == b""
+
+
+def test_who_asks_is_told_what_made_room_and_what_is_being_written_stays() -> None:
+    gone: list[str] = []
+    talk = Conversation(2, 10, gone.append)
+    talk.add(Item(id="a", status=ItemStatus.IN_PROGRESS))
+    talk.add(item("b"))
+    talk.add_made(item("c"))
+    assert (ids(talk), gone) == (["a", "c"], ["b"])
+    talk.remove("a")
+    assert gone == ["b"], "a client knows what it deleted"
+
+
+def test_hidden_items_stay_hidden_until_one_is_put_among_them() -> None:
+    talk = conversation("a", "b", "c", "d", max_items=9)
+    talk.hide_through("b")
+    assert [each.id for each in talk.shown()] == ["c", "d"]
+    talk.remove("b")
+    assert [each.id for each in talk.shown()] == ["c", "d"]
+    talk.add(item("e"), "a")
+    assert [each.id for each in talk.shown()] == ["e", "c", "d"]
+    talk.add(item("f"), "root")
+    assert [each.id for each in talk.shown()] == ["f", "a", "e", "c", "d"]
+    talk.hide_through("none")
+    assert list(talk.shown()) == list(talk)
+
+
+def test_how_much_audio_an_item_came_with_outlasts_the_audio() -> None:
+    talk = conversation("a", "b", max_retained_ms=10)
+    talk.keep_audio("a", MS * 6)
+    talk.keep_audio("b", MS * 6)
+    assert (talk.audio("a"), talk.audio_bytes("a")) == (b"", 6 * BYTES_PER_MS)
+    talk.remove("a")
+    assert talk.audio_bytes("a") == 0
 
 
 def test_every_change_that_a_model_would_notice_counts() -> None:

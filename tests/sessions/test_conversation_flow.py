@@ -44,7 +44,7 @@ def test_a_spoken_turn_has_the_protocols_order() -> None:
         "ResponseCreated",
     ]
     told = peer.recognize("hello")
-    assert names(told) == ["TranscriptionDone", "StartReply"]
+    assert names(told) == ["TranscriptionDelta", "TranscriptionDone", "StartReply"]
     assert peer.last(wx.StartReply).messages == (wx.ContextMessage("user", "hello"),)
     told = peer.reply_text("Hi.") + peer.reply_audio(100) + peer.reply_end()
     assert names(told) == [

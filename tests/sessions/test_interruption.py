@@ -139,6 +139,12 @@ def test_cancel_by_the_client_has_the_same_tail() -> None:
     )
 
 
+def test_a_turn_whose_answer_is_cancelled_stays_in_the_conversation() -> None:
+    peer = speaking()
+    peer.feed(ev.CancelResponse(), ev.CreateResponse())
+    assert peer.last(wx.StartReply).messages[0] == wx.ContextMessage("user", "count")
+
+
 def test_speech_does_not_interrupt_where_it_shall_not_and_is_answered_next() -> None:
     peer = speaking(TurnDetection(silence_duration_ms=300, interrupt_response=False))
     told = peer.speech(400) + peer.silence(300)

@@ -35,7 +35,7 @@ def test_generated_sent_and_played_only_grow_and_keep_their_order(
             case "send":
                 ledger.send(ms, now)
             case "report":
-                ledger.report(ms - 100)
+                ledger.report(ms - 100, 0.0)
             case "stop":
                 ledger.stop(now)
             case _:
@@ -63,25 +63,25 @@ def test_nothing_sent_is_nothing_played() -> None:
 
 def test_once_a_client_reports_nothing_is_estimated() -> None:
     ledger = sent(1000)
-    ledger.report(100)
+    ledger.report(100, 0.0)
     assert ledger.played_ms(12.0) == 100
-    ledger.report(50)
-    ledger.report(5000)
+    ledger.report(50, 0.0)
+    ledger.report(5000, 0.0)
     assert ledger.played_ms(12.0) == 1000
 
 
 def test_a_report_after_an_estimate_was_used_is_ignored() -> None:
     ledger = sent(1000)
     assert ledger.played_ms(10.5) == 500
-    ledger.report(900)
+    ledger.report(900, 0.0)
     assert ledger.played_ms(10.625) == 625
 
 
 def test_nothing_is_heard_after_the_cut() -> None:
     ledger = sent(1000)
-    ledger.report(200)
+    ledger.report(200, 0.0)
     assert ledger.stop(10.5) == 200
-    ledger.report(900)
+    ledger.report(900, 0.0)
     assert ledger.played_ms(99.0) == 200
     assert not ledger.playing(99.0)
 
@@ -116,3 +116,16 @@ def test_what_was_heard_is_the_start_of_the_text(text: str, heard: float, total:
     kept = heard_text(text, (), heard, total)
     assert text.startswith(kept)
     assert kept.split() == text.split()[: len(kept.split())]
+
+
+def test_all_is_heard_once_it_has_been_played_on_at_real_time_speed() -> None:
+    ledger = PlaybackLedger()
+    ledger.generate(2000)
+    assert ledger.heard_at(5.0) == 7.0
+    ledger.send(500, 6.0)
+    assert ledger.heard_at(5.0) == 8.0
+    ledger.report(400, 7.0)
+    assert ledger.heard_at(5.0) == 8.6
+    ledger.stop(7.5)
+    ledger.stop(9.0)
+    assert ledger.heard_at(5.0) == 7.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from hypothesis import HealthCheck, given, settings
@@ -19,7 +20,7 @@ from antiphon.sessions import effects as fx
 from antiphon.sessions import events as ev
 from antiphon.sessions import work_effects as wx
 from antiphon.sessions.errors import ErrorInfo
-from antiphon.sessions.items import NewItem, Part, PartKind, Role
+from antiphon.sessions.items import ItemKind, NewItem, Part, PartKind, Role
 from antiphon.sessions.session import Session
 from antiphon.sessions.settings import (
     AudioFormat,
@@ -28,9 +29,12 @@ from antiphon.sessions.settings import (
     Settings,
     SettingsPatch,
     TranscriptionPatch,
+    Truncation,
+    TruncationMode,
     TurnDetection,
     TurnDetectionPatch,
 )
+from antiphon.sessions.tools import Tool, ToolChoice, ToolMode
 
 T = TypeVar("T")
 
@@ -51,6 +55,8 @@ CAPABILITIES = st.sampled_from(
             max_text_chars=20,
             max_session_s=30.0,
             stage_timeout_s=2.0,
+            responses_per_minute=6,
+            tokens_per_minute=300,
         ),
     ]
 )
@@ -69,6 +75,9 @@ VALUES: dict[str, list[Any]] = {
     "transcription": [None, TranscriptionPatch(), TranscriptionPatch(language="en")],
     "max_output_tokens": [None, 1, 4096, 0],
     "extensions": [True, False],
+    "tools": [(), (Tool(name="f"),), (Tool(name="f"), Tool(name="f"))],
+    "tool_choice": [ToolChoice(), ToolChoice(mode=ToolMode.REQUIRED)],
+    "truncation": [Truncation(mode=mode) for mode in TruncationMode],
     "turn_detection": [None, TurnDetectionPatch(), TurnDetectionPatch()],
 }
 TURN_VALUES: dict[str, list[Any]] = {
@@ -88,13 +97,26 @@ def one_of_each(values: dict[str, list[Any]]) -> st.SearchStrategy[dict[str, Any
 PATCHES = one_of_each(VALUES).map(lambda one: SettingsPatch(**one)) | one_of_each(TURN_VALUES).map(
     lambda one: SettingsPatch(turn_detection=TurnDetectionPatch(**one))
 )
+INPUTS = st.none() | st.lists(
+    st.builds(
+        NewItem,
+        role=st.sampled_from(Role),
+        parts=st.builds(Part, st.just(PartKind.INPUT_TEXT), TEXTS).map(lambda part: (part,)),
+    ),
+    max_size=3,
+).map(tuple)
 OPTIONS = st.builds(
     ev.ResponseOptions,
     instructions=st.none() | TEXTS,
     modality=st.none() | st.sampled_from(Modality),
     voice=st.sampled_from([None, "bob", "eve"]),
     max_output_tokens=st.sampled_from([None, 5, 5000]),
+    tools=st.sampled_from([None, None, (), (Tool(name="g"),)]),
+    tool_choice=st.sampled_from([None, None, ToolChoice(mode=ToolMode.REQUIRED)]),
+    out_of_band=st.booleans(),
+    input=INPUTS,
 )
+"""What a response is asked to be; with references to items, see the rule."""
 
 
 def pick(there: list[T], number: int, otherwise: T) -> T:
@@ -238,8 +260,33 @@ class SessionMachine(RuleBasedStateMachine):
         item_id = pick(self.watcher.items, number, "none")
         self.feed(ev.DeleteItem(item_id, "e") if drop else ev.RetrieveItem(item_id, "e"))
 
-    @rule(options=OPTIONS)
-    def create_response(self, options: ev.ResponseOptions) -> None:
+    @rule(
+        kind=st.sampled_from([ItemKind.FUNCTION_CALL, ItemKind.FUNCTION_OUTPUT]),
+        name=st.sampled_from(["f", None]),
+        text=TEXTS,
+        number=PICK,
+        own=st.booleans(),
+    )
+    def create_function_item(
+        self, kind: ItemKind, name: str | None, text: str, number: int, own: bool
+    ) -> None:
+        calls = [item.call_id for item in self.watcher.known.values() if item.call_id]
+        item = NewItem(
+            kind=kind,
+            call_id="mine" if own else pick([None, *calls], number, None),
+            name=name,
+            arguments=text,
+            output=text,
+        )
+        self.feed(ev.CreateItem(item, None, "e"))
+
+    @rule(options=OPTIONS, plain=st.booleans(), refer=st.sampled_from([None, None, 0, 1, 7]))
+    def create_response(self, options: ev.ResponseOptions, plain: bool, refer: int | None) -> None:
+        if plain:
+            options = ev.ResponseOptions(out_of_band=options.out_of_band)
+        if refer is not None:
+            reference = ev.ItemReference(pick(self.watcher.items, refer, "none"))
+            options = replace(options, input=((options.input or ())[:2]) + (reference,))
         self.feed(ev.CreateResponse(options, "e"))
 
     @rule(named=st.booleans(), number=OFTEN_NEWEST)
@@ -292,7 +339,7 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(
         number=PICK,
         stale=st.sampled_from([0, 0, 0, 1]),
-        kind=st.sampled_from(["text", "words", "audio", "timed"]),
+        kind=st.sampled_from(["text", "words", "audio", "timed", "fitted"]),
         size=st.integers(0, 400),
     )
     def say_anything(self, number: int, stale: int, kind: str, size: int) -> None:
@@ -305,10 +352,24 @@ class SessionMachine(RuleBasedStateMachine):
                 self.feed(ev.ReplyText(*key, "t" * (size % 3) + " " * (size % 2)))
             case "words":
                 self.feed(ev.ReplyWords(*key, (ev.WordTime("v", size, size + 9.5),)))
-            case "audio" if reply is None or reply.spoken:
+            case "fitted":
+                self.feed(ev.ReplyFitted(*key, size % 6))
+            case "audio":
                 self.feed(ev.ReplyAudio(*key, b"\x07\x00" * 24 * size))
             case _:
                 self.feed(ev.ReplyTimed(*key, self.now - 1, None, self.now, self.now))
+
+    @rule(
+        number=OFTEN_NEWEST,
+        stale=st.sampled_from([0, 0, 0, 1]),
+        index=st.integers(0, 2),
+        arguments=TEXTS,
+        done=st.booleans(),
+    )
+    def call(self, number: int, stale: int, index: int, arguments: str, done: bool) -> None:
+        reply = self.reply(number)
+        key = ("none", 0) if reply is None else (reply.id, (reply.epoch or 0) + stale)
+        self.feed(ev.ReplyCall(*key, index, f"f{index}", arguments, done))
 
     @rule(
         number=OFTEN_NEWEST,
@@ -318,7 +379,7 @@ class SessionMachine(RuleBasedStateMachine):
     def end_reply(self, number: int, stale: int, outcome: ev.ReplyOutcome) -> None:
         reply = self.reply(number)
         key = ("none", 0) if reply is None else (reply.id, (reply.epoch or 0) + stale)
-        self.feed(ev.ReplyEnded(*key, outcome))
+        self.feed(ev.ReplyEnded(*key, outcome, input_tokens=40, output_tokens=20))
 
     # What always holds.
 

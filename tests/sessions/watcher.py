@@ -7,11 +7,31 @@ from dataclasses import dataclass, field
 from antiphon.sessions import effects as fx
 from antiphon.sessions import events as ev
 from antiphon.sessions import work_effects as wx
-from antiphon.sessions.items import Item, Role
+from antiphon.sessions.aside import MAX_ASIDES
+from antiphon.sessions.items import Item, ItemKind, ItemStatus, NewItem
 
 TAIL_AUDIO = [fx.AudioDone, fx.TranscriptDone, fx.ContentPartDone, fx.ItemDone, fx.OutputItemDone]
 TAIL_TEXT = [fx.TextDone, fx.ContentPartDone, fx.ItemDone, fx.OutputItemDone]
 HEAD = [fx.OutputItemAdded, fx.ItemAdded, fx.ContentPartAdded]
+CALL_HEAD = [fx.OutputItemAdded, fx.ItemAdded]
+CALL_TAIL = [fx.CallDone, fx.ItemDone, fx.OutputItemDone]
+OF_CONVERSATION = (fx.ItemAdded, fx.ItemDone)
+
+
+@dataclass
+class Output:
+    """An item of a response."""
+
+    item: Item
+    told: list[type] = field(default_factory=list[type])
+    """Kinds of its events, deltas left out."""
+
+    text: str = ""
+    """What its deltas say: of a message its text, of a call its arguments."""
+
+    @property
+    def called(self) -> bool:
+        return self.item.kind is ItemKind.FUNCTION_CALL
 
 
 @dataclass
@@ -27,11 +47,8 @@ class Reply:
     aborted: bool = False
     done: bool = False
     spoken: bool = True
-    item_id: str | None = None
-    told: list[type] = field(default_factory=list[type])
-    """Kinds of its events, deltas left out."""
-
-    text: str = ""
+    aside: bool = False
+    outputs: list[Output] = field(default_factory=list[Output])
     words: list[ev.WordTime] = field(default_factory=list[ev.WordTime])
     wild: bool = False
     """Whether its words, text and audio do not fit each other."""
@@ -41,6 +58,22 @@ class Reply:
     cut_ms: float | None = None
     told_ms: float | None = None
     """Where the client first cut it."""
+
+    @property
+    def message(self) -> Output | None:
+        return next((each for each in self.outputs if not each.called), None)
+
+    @property
+    def item_id(self) -> str | None:
+        return self.message.item.id if self.message else None
+
+    @property
+    def text(self) -> str:
+        return self.message.text if self.message else ""
+
+    def expected(self, kinds: list[type]) -> list[type]:
+        """Return the events of an item that this response has at all."""
+        return [kind for kind in kinds if not (self.aside and kind in OF_CONVERSATION)]
 
 
 class Watcher:
@@ -59,6 +92,10 @@ class Watcher:
         self.listening: set[int] = set()
         self.listens: list[int] = []
         self.promised: str | None = None
+        self.brought: set[str] = set()
+        """Texts that a client gave as the input of a response."""
+
+        self.limits_due = False
         self.effects = 0
 
     # Events.
@@ -69,6 +106,10 @@ class Watcher:
                 self.listening.discard(listen_id)
             case ev.RecognitionEnded(recognition_id=recognition_id):
                 self.recognizing.discard(recognition_id)
+            case ev.CreateResponse(options=options):
+                for each in options.input or ():
+                    if isinstance(each, NewItem):
+                        self.brought.update(part.text or "" for part in each.parts)
             case ev.AudioWritten(response_id=response_id, ms=ms):
                 if (reply := self.replies.get(response_id)) is not None and not reply.aborted:
                     reply.written_ms += ms
@@ -93,6 +134,8 @@ class Watcher:
     def effect(self, effect: fx.Effect) -> None:
         self.effects += 1
         assert isinstance(effect, fx.SessionCreated) == (self.effects == 1)
+        assert isinstance(effect, fx.RateLimitsUpdated) == self.limits_due
+        self.limits_due = isinstance(effect, fx.ResponseCreated)
         match effect:
             case (
                 fx.ItemAdded()
@@ -151,20 +194,21 @@ class Watcher:
     def _item_added(self, item: Item, previous: str | None) -> None:
         assert item.id not in self.items
         assert previous is None or previous in self.items
-        if len(self.items) == self.max_items:
-            del self.items[0]
         at = 0 if previous is None else self.items.index(previous) + 1
-        if item.role is not Role.ASSISTANT or item.text:
-            assert previous is not None or at == 0
         self.items.insert(at, item.id)
+        assert len(self.items) <= self.max_items
         self.known[item.id] = item
         self.open_items.add(item.id)
         self._of_reply(fx.ItemAdded(item, previous), item.id)
 
     def _of_reply(self, effect: fx.ItemAdded | fx.ItemDone, item_id: str) -> None:
         for reply in self.replies.values():
-            if reply.item_id == item_id and not reply.done:
-                reply.told.append(type(effect))
+            for output in reply.outputs:
+                if output.item.id == item_id:
+                    assert not reply.aside, "an item out of band joined the conversation"
+                    output.item = effect.item
+                    output.told.append(type(effect))
+        self.known[item_id] = effect.item
 
     def _turn(self, effect: fx.SpeechStarted | fx.SpeechStopped | fx.BufferCommitted) -> None:
         match effect:
@@ -212,16 +256,25 @@ class Watcher:
 
     def _check_context(self, messages: tuple[wx.ContextMessage, ...]) -> None:
         said = [message for message in messages if message.role != "system"]
-        assert all(message.text.strip() for message in messages)
         mine = {r.item_id: r for r in self.replies.values() if r.item_id is not None}
         allowed = [i for i in self.items if i in mine]
+        called: set[str] = set()
         for message in said:
-            if message.role != "assistant":
+            if message.role == "tool":
+                assert message.call_id in called
+                continue
+            assert message.text.strip() or message.calls
+            called.update(call.call_id for call in message.calls)
+            if message.role != "assistant" or not message.text:
                 continue
             fits = any(self._may_say(mine[i], message.text) for i in allowed)
-            brought = any(self.known[i].text.startswith(message.text) for i in self.items)
+            known = [self.known[i].text for i in self.items]
+            brought = any(text.startswith(message.text) for text in [*known, *self.brought])
             assert fits or brought, f"{message.text!r} is of no item there is"
-        assert len(said) <= len(self.items) + 1
+        for item in self.known.values():
+            if item.response_id is not None and item.status is not ItemStatus.COMPLETED:
+                assert item.call_id is None or item.call_id not in called
+        assert len(said) <= max(len(self.items) + 1, 3)
 
     def _may_say(self, reply: Reply, text: str) -> bool:
         if not reply.text.strip().startswith(text):
@@ -234,41 +287,39 @@ class Watcher:
     def _response(self, effect: fx.Effect) -> None:
         match effect:
             case fx.ResponseCreated(response=view):
-                reply = self.replies.setdefault(view.id, Reply(view.id))
-                assert self.running is None
-                assert not reply.created
-                assert not reply.aborted
-                assert view.output == ()
-                reply.created, self.running = True, view.id
+                self._created(self.replies.setdefault(view.id, Reply(view.id)), view)
             case fx.ResponseDone(response=view):
                 self._done(self._visible(view.id), view)
-            case fx.OutputItemAdded(response_id=response_id, item=item):
+            case fx.OutputItemAdded(response_id=response_id, output_index=index, item=item):
                 reply = self._visible(response_id)
                 assert not reply.aborted
-                assert reply.told == []
+                assert index == len(reply.outputs)
                 assert item.id not in self.ids
                 self.ids.add(item.id)
-                reply.item_id = item.id
-                reply.told.append(type(effect))
-            case fx.OutputItemDone(response_id=response_id):
-                self._visible(response_id).told.append(type(effect))
+                reply.outputs.append(Output(item, [type(effect)]))
+                assert sum(not each.called for each in reply.outputs) <= 1
+            case fx.OutputItemDone(response_id=response_id, output_index=index, item=item):
+                output = self._visible(response_id).outputs[index]
+                assert output.item.id == item.id
+                output.item = item
+                output.told.append(type(effect))
             case (
                 fx.ContentPartAdded(at=at)
                 | fx.ContentPartDone(at=at)
                 | fx.AudioDone(at=at)
                 | fx.TranscriptDone(at=at)
                 | fx.TextDone(at=at)
+                | fx.CallDone(at=at)
             ):
-                reply = self._visible(at.response_id)
-                assert at.item_id == reply.item_id
-                reply.told.append(type(effect))
+                self._output(at).told.append(type(effect))
             case (
                 fx.TextDelta(at=at)
                 | fx.TranscriptDelta(at=at)
                 | fx.AudioDelta(at=at)
                 | fx.WordSpoken(at=at)
+                | fx.CallDelta(at=at)
             ):
-                self._delta(self._visible(at.response_id), effect)
+                self._delta(self._visible(at.response_id), self._output(at), effect)
             case _:
                 pass
 
@@ -278,27 +329,54 @@ class Watcher:
         assert not reply.done
         return reply
 
-    def _delta(self, reply: Reply, effect: fx.Effect) -> None:
-        assert reply.told == HEAD
+    def _output(self, at: fx.PartAt) -> Output:
+        output = self._visible(at.response_id).outputs[at.output_index]
+        assert output.item.id == at.item_id
+        return output
+
+    def _delta(self, reply: Reply, output: Output, effect: fx.Effect) -> None:
+        assert output.told == reply.expected(CALL_HEAD if output.called else HEAD)
         assert not reply.aborted
         match effect:
             case fx.AudioDelta(epoch=epoch, pcm=pcm):
                 assert epoch == reply.epoch
+                assert reply.spoken
                 reply.audio_ms += len(pcm) / 48
-            case fx.TextDelta(text=text) | fx.TranscriptDelta(text=text):
-                reply.text += text
+            case fx.TextDelta(text=text) | fx.TranscriptDelta(text=text) | fx.CallDelta(text=text):
+                output.text += text
             case _:
                 pass
 
-    def _done(self, reply: Reply, view: fx.ResponseView) -> None:
-        if reply.item_id is None:
-            assert view.output == ()
-            assert reply.told == []
+    def _created(self, reply: Reply, view: fx.ResponseView) -> None:
+        assert not reply.created
+        assert not reply.aborted
+        assert view.output == ()
+        reply.created, reply.aside = True, view.out_of_band
+        if reply.aside:
+            asides = [r for r in self.replies.values() if r.aside and not r.done]
+            assert len(asides) <= MAX_ASIDES
         else:
-            assert [item.id for item in view.output] == [reply.item_id]
-            audible = fx.AudioDone in reply.told
-            assert reply.told == HEAD + (TAIL_AUDIO if audible else TAIL_TEXT)
-            assert view.output[0].parts[0].text == reply.text
+            assert self.running is None
+            self.running = view.id
+
+    def _done(self, reply: Reply, view: fx.ResponseView) -> None:
+        assert [each.item.id for each in reply.outputs] == [item.id for item in view.output]
+        for output, item in zip(reply.outputs, view.output, strict=True):
+            whole = item.status is ItemStatus.COMPLETED
+            assert item.status is not ItemStatus.IN_PROGRESS
+            if output.called:
+                tail = CALL_TAIL if whole else CALL_TAIL[1:]
+                assert output.told == reply.expected(CALL_HEAD + tail)
+                assert item.arguments == output.text
+            else:
+                tail = TAIL_AUDIO if fx.AudioDone in output.told else TAIL_TEXT
+                assert output.told == reply.expected(HEAD + tail)
+                assert item.parts[0].text == output.text
+                assert whole == (view.status is fx.ResponseStatus.COMPLETED)
         assert view.status is not fx.ResponseStatus.IN_PROGRESS
+        assert view.out_of_band == reply.aside
         assert view.usage is not None
-        reply.done, self.running = True, None
+        assert view.usage.output_audio_tokens == -(-round(reply.audio_ms * 48) // 2400)
+        reply.done = True
+        if not reply.aside:
+            self.running = None
