@@ -1,7 +1,8 @@
-"""What a client may send, as it is on the wire: the GA dialect of the Realtime protocol.
+"""What a client may send, as it is on the wire: both dialects of the Realtime protocol.
 
 Only the shape and the types of members are declared here. What the messages mean, and which
-values are refused, is in :mod:`.wire_in`.
+values are refused, is in :mod:`.wire_in` and what it uses. Members that are not declared are
+ignored. Null is the same as absent, except where the protocol says that it switches off.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-ShortText = Annotated[str, Meta(max_length=512)]
+EventId = Annotated[str, Meta(max_length=512)]
+ItemId = Annotated[str, Meta(min_length=1, max_length=64)]
+CallId = Annotated[str, Meta(min_length=1, max_length=128)]
+FunctionName = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 class _In(msgspec.Struct, kw_only=True):
@@ -21,36 +25,46 @@ class _In(msgspec.Struct, kw_only=True):
 class FormatIn(_In, kw_only=True):
     """An audio format."""
 
-    type: Literal["audio/pcm", "audio/pcmu", "audio/pcma"]
+    type: str
     rate: int | None = None
 
 
 class TurnDetectionIn(_In, kw_only=True):
-    """Turn detection; members left out keep their value."""
+    """Turn detection of either kind; members left out keep their value."""
 
-    type: str | UnsetType = UNSET
-    threshold: float | UnsetType = UNSET
-    prefix_padding_ms: int | UnsetType = UNSET
-    silence_duration_ms: int | UnsetType = UNSET
-    create_response: bool | UnsetType = UNSET
-    interrupt_response: bool | UnsetType = UNSET
+    type: str | None | UnsetType = UNSET
+    threshold: float | None | UnsetType = UNSET
+    prefix_padding_ms: int | None | UnsetType = UNSET
+    silence_duration_ms: int | None | UnsetType = UNSET
+    create_response: bool | None | UnsetType = UNSET
+    interrupt_response: bool | None | UnsetType = UNSET
     idle_timeout_ms: int | None | UnsetType = UNSET
+    eagerness: str | None | UnsetType = UNSET
 
 
 class TranscriptionIn(_In, kw_only=True):
     """Input transcription; members left out keep their value."""
 
-    model: str | UnsetType = UNSET
+    model: str | None | UnsetType = UNSET
     language: str | None | UnsetType = UNSET
+    languages: list[str] | None | UnsetType = UNSET
     prompt: str | None | UnsetType = UNSET
+    keywords: list[str] | None | UnsetType = UNSET
+
+
+class NoiseReductionIn(_In, kw_only=True):
+    """Noise reduction."""
+
+    type: str | None = None
 
 
 class AudioInputIn(_In, kw_only=True):
     """Settings of what is heard."""
 
-    format: FormatIn | UnsetType = UNSET
+    format: FormatIn | str | None | UnsetType = UNSET
     transcription: TranscriptionIn | None | UnsetType = UNSET
     turn_detection: TurnDetectionIn | None | UnsetType = UNSET
+    noise_reduction: NoiseReductionIn | None | UnsetType = UNSET
 
 
 class VoiceIdIn(_In, kw_only=True):
@@ -62,28 +76,73 @@ class VoiceIdIn(_In, kw_only=True):
 class AudioOutputIn(_In, kw_only=True):
     """Settings of what is spoken."""
 
-    format: FormatIn | UnsetType = UNSET
-    voice: str | VoiceIdIn | UnsetType = UNSET
-    speed: float | UnsetType = UNSET
+    format: FormatIn | str | None | UnsetType = UNSET
+    voice: str | VoiceIdIn | None | UnsetType = UNSET
+    speed: float | None | UnsetType = UNSET
 
 
 class AudioIn(_In, kw_only=True):
     """Audio settings."""
 
-    input: AudioInputIn | UnsetType = UNSET
-    output: AudioOutputIn | UnsetType = UNSET
+    input: AudioInputIn | None | UnsetType = UNSET
+    output: AudioOutputIn | None | UnsetType = UNSET
+
+
+class ToolIn(_In, kw_only=True):
+    """A function that may be called, or a tool that this server does not have."""
+
+    type: str | None = None
+    name: str | None = None
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class ToolChoiceIn(_In, kw_only=True):
+    """The one tool that has to be called."""
+
+    type: str
+    name: str | None = None
+
+
+class TokenLimitsIn(_In, kw_only=True):
+    """Bounds of a truncation."""
+
+    post_instructions: int | None = None
+
+
+class TruncationIn(_In, kw_only=True):
+    """A truncation that leaves room."""
+
+    type: str
+    retention_ratio: float | None = None
+    token_limits: TokenLimitsIn | None = None
 
 
 class SessionIn(_In, kw_only=True):
-    """The settings of ``session.update``."""
+    """The settings of an update: those of GA, and those that the beta names otherwise."""
 
-    type: str | UnsetType = UNSET
-    instructions: str | UnsetType = UNSET
-    output_modalities: list[Literal["audio", "text"]] | UnsetType = UNSET
-    audio: AudioIn | UnsetType = UNSET
-    max_output_tokens: int | Literal["inf"] | UnsetType = UNSET
-    tools: list[Any] | None | UnsetType = UNSET
+    type: str | None | UnsetType = UNSET
+    audio: AudioIn | None | UnsetType = UNSET
+    output_modalities: list[str] | None | UnsetType = UNSET
+    max_output_tokens: int | Literal["inf"] | None | UnsetType = UNSET
+    truncation: str | TruncationIn | None | UnsetType = UNSET
+
+    instructions: str | None | UnsetType = UNSET
+    tools: list[ToolIn] | None | UnsetType = UNSET
+    tool_choice: str | ToolChoiceIn | None | UnsetType = UNSET
+    include: list[str] | None | UnsetType = UNSET
     antiphon: Any = UNSET
+
+    modalities: list[str] | None | UnsetType = UNSET
+    voice: str | VoiceIdIn | None | UnsetType = UNSET
+    speed: float | None | UnsetType = UNSET
+    input_audio_format: str | FormatIn | None | UnsetType = UNSET
+    output_audio_format: str | FormatIn | None | UnsetType = UNSET
+    input_audio_transcription: TranscriptionIn | None | UnsetType = UNSET
+    input_audio_noise_reduction: NoiseReductionIn | None | UnsetType = UNSET
+    turn_detection: TurnDetectionIn | None | UnsetType = UNSET
+    temperature: float | None | UnsetType = UNSET
+    max_response_output_tokens: int | Literal["inf"] | None | UnsetType = UNSET
 
 
 class PartIn(_In, kw_only=True):
@@ -93,36 +152,55 @@ class PartIn(_In, kw_only=True):
     text: str | None = None
     audio: bytes | None = None
     transcript: str | None = None
+    image_url: str | None = None
+    detail: str | None = None
 
 
 class ItemIn(_In, kw_only=True):
-    """An item to add."""
+    """An item to add or to answer, or a reference to one."""
 
     type: str
+    id: ItemId | None = None
     role: str | None = None
-    content: list[PartIn] = []
-    id: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+    content: list[PartIn] | None = None
+    call_id: CallId | None = None
+    name: FunctionName | None = None
+    arguments: str | None = None
+    output: str | None = None
 
 
 class ResponseIn(_In, kw_only=True):
-    """The options of ``response.create``."""
+    """The options of ``response.create``, in either dialect."""
 
     conversation: str | None = None
-    input: list[Any] | None = None
+    input: list[ItemIn] | None = None
     instructions: str | None = None
-    output_modalities: list[Literal["audio", "text"]] | None = None
+    output_modalities: list[str] | None = None
     audio: AudioIn | None = None
     max_output_tokens: int | Literal["inf"] | None = None
     metadata: dict[str, str] | None = None
-    tools: list[Any] | None = None
+    tools: list[ToolIn] | None = None
+    tool_choice: str | ToolChoiceIn | None = None
+    temperature: float | None = None
+
+    modalities: list[str] | None = None
+    voice: str | VoiceIdIn | None = None
+    output_audio_format: str | FormatIn | None = None
+    max_response_output_tokens: int | Literal["inf"] | None = None
 
 
 class _Message(_In, kw_only=True, tag_field="type"):
-    event_id: ShortText | None = None
+    event_id: EventId | None = None
 
 
 class SessionUpdate(_Message, kw_only=True, tag="session.update"):
     """Change settings."""
+
+    session: SessionIn
+
+
+class TranscriptionUpdate(_Message, kw_only=True, tag="transcription_session.update"):
+    """Change settings of a session that transcribes; the beta's name for it."""
 
     session: SessionIn
 
@@ -139,6 +217,10 @@ class Commit(_Message, kw_only=True, tag="input_audio_buffer.commit"):
 
 class Clear(_Message, kw_only=True, tag="input_audio_buffer.clear"):
     """Forget the input buffer."""
+
+
+class OutputClear(_Message, kw_only=True, tag="output_audio_buffer.clear"):
+    """Forget audio that is yet to be played: only where the server plays it."""
 
 
 class ItemCreate(_Message, kw_only=True, tag="conversation.item.create"):
@@ -190,9 +272,11 @@ class PlaybackReport(_Message, kw_only=True, tag="antiphon.playback.report"):
 
 Message = (
     SessionUpdate
+    | TranscriptionUpdate
     | Append
     | Commit
     | Clear
+    | OutputClear
     | ItemCreate
     | ItemRetrieve
     | ItemTruncate

@@ -22,8 +22,10 @@ from ..sessions.errors import ErrorInfo
 from ..sessions.session import Session
 from . import client_messages, wire_in
 from .audio_format import InputDecoder
-from .outbox import Frame, Outbox
+from .dialect import Dialect, DialectChoice
+from .outbox import Frame, Outbox, SlowText
 from .recording import Recorder
+from .timers import LazyTimer
 from .wire_out import WireEncoder
 from .work import Work
 
@@ -40,6 +42,14 @@ CLOSE_SECONDS = 5.0
 
 SLICE_BYTES = 48 * 1000
 """Audio handed to the core at once: one second, so that no append stalls the loop."""
+
+TURN_CHARS = 64 * 1024
+"""Characters of messages that are taken in before others have their turn."""
+
+MESSAGE_CHARS = 2 * 1024
+"""What a message counts beside its length: the work that is the same for all."""
+
+MIB = 1024 * 1024
 
 
 class Disconnected(Exception):
@@ -74,9 +84,10 @@ class Socket(Protocol):
 class ConnectionLimits:
     """Bounds of one connection."""
 
-    append_bytes: int = 15 * 1024 * 1024
-    outgoing_bytes: int = 8 * 1024 * 1024
+    append_bytes: int = 15 * MIB
+    outgoing_bytes: int = 8 * MIB
     stalled_seconds: float = 20.0
+    """That a write may take, for each MiB of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,96 +109,129 @@ class Connection:
         encoder: WireEncoder,
         limits: ConnectionLimits,
         recorder: Recorder | None = None,
+        dialect: Dialect | None = None,
     ) -> None:
+        """Join a socket to a session.
+
+        ``dialect`` is what the client asked for when it connected; ``None`` is GA. The first
+        update of the session that has a shape decides.
+        """
         self._socket = socket
         self._session = session
         self._encoder = encoder
         self._limits = limits
         self._recorder = recorder
+        self._dialects = DialectChoice(dialect)
+        self._encoder.dialect = self._dialects.dialect
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(AUDIO_HIGH_BYTES, limits.outgoing_bytes)
+        self._slow_written = asyncio.Event()
+        self._slow_written.set()
         self._work = Work(session.id, pipeline, self._handle, self._outbox.wait_room)
-        self._input = InputDecoder(session.settings.input_format)
-        self._timer: asyncio.TimerHandle | None = None
+        self._input = InputDecoder(session.settings.input_format, session.settings.noise_reduction)
+        self._timer = LazyTimer(self._loop, self._wake)
+        self._stall = LazyTimer(self._loop, self._stalled)
         self._closing: Closing | None = None
 
     async def run(self) -> None:
         """Serve the client until it is gone or has to go. Leaves nothing behind."""
-        writer = self._loop.create_task(self._write(), name=f"{self._session.id}-write")
-        self._reader = self._loop.create_task(self._read(), name=f"{self._session.id}-read")
+        name = self._session.id
+        self._writer = self._loop.create_task(self._write(), name=f"{name}-write")
+        self._reader = self._loop.create_task(self._read(), name=f"{name}-read")
         try:
             self._handle(ev.Attached(int(time.time())))
-            await asyncio.wait([writer, self._reader], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([self._writer, self._reader], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._closing = self._closing or Closing(1001, "the server is stopping")
+            raise
         finally:
-            await self._shut(writer)
+            await self._shut()
 
     # In.
 
     async def _read(self) -> None:
+        taken = 0
         with suppress(Disconnected):
             while True:
-                await self._receive(await self._socket.receive())
-                await self._take_turns()
+                data = await self._socket.receive()
+                await self._receive(data)
+                await self._work.wait_room()
+                # Messages that are here already don't suspend: let others run as well.
+                taken += len(data) + MESSAGE_CHARS
+                if taken >= TURN_CHARS:
+                    taken = 0
+                    await asyncio.sleep(0)
 
     async def _receive(self, data: str | bytes) -> None:
         try:
-            message = await self._decode(data)
-            if isinstance(message, client_messages.Append):
-                await self._append(message)
+            if len(data) > BIG_MESSAGE:
+                said = await asyncio.to_thread(self._understand, data)
+            else:
+                said = self._understand(data)
+            if isinstance(said, client_messages.Append):
+                await self._append(said)
                 return
-            event = wire_in.to_event(message, self._session.settings)
         except wire_in.Refused as refused:
             self._handle(ev.RejectMessage(refused.error))
             return
-        self._flush_input(event)
-        self._handle(event)
-        if self._input.form is not self._session.settings.input_format:
-            self._input = InputDecoder(self._session.settings.input_format)
+        finally:
+            self._encoder.dialect = self._dialects.dialect
+        match said:
+            case None:
+                return
+            case ev.CommitAudio():
+                # The end of an utterance: what the decoder holds back belongs to it.
+                self._append_tail()
+            case ev.ClearAudio():
+                self._input.flush()
+            case ev.RetrieveItem():
+                # One big frame at a time: each holds the audio of an item.
+                await self._slow_written.wait()
+            case _:
+                pass
+        self._handle(said)
+        self._follow_settings()
 
-    async def _decode(self, data: str | bytes) -> client_messages.Message:
+    def _understand(self, data: str | bytes) -> client_messages.Append | ev.ClientEvent | None:
+        """Parse a message; safe in a thread while nothing else is read."""
         if isinstance(data, bytes):
             raise wire_in.Refused(
                 ErrorInfo("invalid_value", "Binary frames are not understood; send JSON text.")
             )
-        if len(data) > BIG_MESSAGE:
-            return await asyncio.to_thread(wire_in.decode, data)
-        return wire_in.decode(data)
+        message = wire_in.decode(data)
+        if isinstance(message, client_messages.Append):
+            return message
+        dialect = self._dialects.see(wire_in.asked_shape(message))
+        return wire_in.to_event(message, self._session.settings, dialect)
 
     async def _append(self, message: client_messages.Append) -> None:
         audio = message.audio
         if len(audio) > self._limits.append_bytes:
-            mib = self._limits.append_bytes // (1024 * 1024)
-            raise wire_in.Refused(
-                ErrorInfo(
-                    "invalid_value",
-                    f"audio may have at most {mib} MiB in one append.",
-                    "audio",
-                    message.event_id,
-                )
-            )
+            mib = self._limits.append_bytes // MIB
+            raise _bad_audio(f"audio may have at most {mib} MiB in one append.", message)
         if self._input.is_pcm and len(audio) % 2:
-            raise wire_in.Refused(
-                ErrorInfo(
-                    "invalid_value",
-                    "audio must be whole 16-bit samples: it has an odd number of bytes.",
-                    "audio",
-                    message.event_id,
-                )
+            raise _bad_audio(
+                "audio must be whole 16-bit samples: it has an odd number of bytes.", message
             )
+        if len(audio) <= SLICE_BYTES:
+            self._handle(ev.AppendAudio(self._input.feed(audio), message.event_id))
+            return
         for start in range(0, len(audio), SLICE_BYTES):
             pcm = self._input.feed(audio[start : start + SLICE_BYTES])
             self._handle(ev.AppendAudio(pcm, message.event_id))
-            await self._take_turns()
+            await self._work.wait_room()
+            await asyncio.sleep(0)
 
-    async def _take_turns(self) -> None:
-        """Wait for room; at least let others run: messages that are here don't suspend."""
-        await self._work.wait_room()
-        await asyncio.sleep(0)
-
-    def _flush_input(self, event: ev.ClientEvent) -> None:
-        # A commit is the end of an utterance: what resampling holds back belongs to it.
-        if isinstance(event, ev.CommitAudio) and (tail := self._input.flush()):
+    def _append_tail(self) -> None:
+        if tail := self._input.flush():
             self._handle(ev.AppendAudio(tail))
+
+    def _follow_settings(self) -> None:
+        """Decode as the settings say by now; what the old decoder held back comes first."""
+        now = self._session.settings
+        if self._input.form is not now.input_format or self._input.noise is not now.noise_reduction:
+            self._append_tail()
+            self._input = InputDecoder(now.input_format, now.noise_reduction)
 
     # The core.
 
@@ -198,21 +242,19 @@ class Connection:
         self._session.handle(event, now)
         self._pump()
 
-    def _wake(self, armed_for: float) -> None:
-        # The loop may run a timer up to one clock tick early.
-        now = max(armed_for, self._loop.time())
+    def _wake(self, at: float) -> None:
+        now = max(at, self._loop.time())
         if self._recorder is not None:
             self._recorder.deadline(now)
         self._session.handle_deadline(now)
         self._pump()
 
     def _pump(self) -> None:
-        """Carry out all effects, then re-arm the one timer."""
+        """Carry out all effects, then set the one timer."""
         while (effect := self._session.next_effect()) is not None:
             self._carry_out(effect)
-        self._disarm()
-        if (deadline := self._session.deadline) is not None:
-            self._timer = self._loop.call_at(deadline.at, self._wake, deadline.at)
+        deadline = self._session.deadline
+        self._timer.set(None if deadline is None else deadline.at)
 
     def _carry_out(self, effect: fx.Effect) -> None:
         match effect:
@@ -236,11 +278,6 @@ class Connection:
             case _:
                 self._tell(effect)
 
-    def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     # Out.
 
     def _tell(self, effect: fx.ClientEffect) -> None:
@@ -252,6 +289,10 @@ class Connection:
     def _frames(self, effect: fx.ClientEffect) -> list[Frame]:
         texts = list(self._encoder.encode(effect))
         match effect:
+            case fx.ItemRetrieved():
+                if any(isinstance(text, SlowText) for text in texts):
+                    self._slow_written.clear()
+                return [Frame(text) for text in texts]
             case fx.AudioDelta(at=at, pcm=pcm) if texts:
                 share_ms = len(pcm) / BYTES_PER_MS / len(texts)
                 return [Frame(text, at.response_id, share_ms) for text in texts]
@@ -264,30 +305,37 @@ class Connection:
     async def _write(self) -> None:
         with suppress(Disconnected):
             while (frame := await self._outbox.get()) is not None:
-                try:
-                    async with asyncio.timeout(self._limits.stalled_seconds):
-                        await self._socket.send(frame.text)
-                except TimeoutError:
-                    self._closing = Closing(1008, "the client does not read")
-                    return
+                text, slow = frame.text, isinstance(frame.text, SlowText)
+                if isinstance(text, SlowText):
+                    text = await asyncio.to_thread(text.make)
+                allowed = self._limits.stalled_seconds * max(1.0, len(text) / MIB)
+                self._stall.set(self._loop.time() + allowed)
+                await self._socket.send(text)
+                self._stall.set(None)
+                if slow:
+                    self._slow_written.set()
                 if frame.response_id is not None:
                     self._handle(ev.AudioWritten(frame.response_id, frame.audio_ms))
+
+    def _stalled(self, _at: float) -> None:
+        self._closing = Closing(1008, "the client does not read")
+        self._writer.cancel()
 
     def _close_soon(self, code: int, reason: str) -> None:
         self._closing = Closing(code, reason)
         self._reader.cancel()
 
-    async def _shut(self, writer: asyncio.Task[None]) -> None:
+    async def _shut(self) -> None:
         """End the session, write what is left to say if someone has to go, free everything."""
-        self._disarm()
         self._handle(ev.Detached())
-        self._disarm()
+        self._timer.close()
         self._outbox.close()
         self._reader.cancel()
         if self._closing is not None:
-            await asyncio.wait([writer], timeout=CLOSE_SECONDS)
-        writer.cancel()
-        for result in await asyncio.gather(writer, self._reader, return_exceptions=True):
+            await asyncio.wait([self._writer], timeout=CLOSE_SECONDS)
+        self._stall.close()
+        self._writer.cancel()
+        for result in await asyncio.gather(self._writer, self._reader, return_exceptions=True):
             if isinstance(result, Exception):
                 logger.error("session %s failed", self._session.id, exc_info=result)
                 self._closing = self._closing or Closing(1011, "internal error")
@@ -298,3 +346,7 @@ class Connection:
         with suppress(Disconnected, TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._socket.close(closing.code, closing.reason)
+
+
+def _bad_audio(message: str, append: client_messages.Append) -> wire_in.Refused:
+    return wire_in.Refused(ErrorInfo("invalid_value", message, "audio", append.event_id))

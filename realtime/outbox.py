@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SlowText:
+    """Text that takes long to make, and is made when it is its turn."""
+
+    make: Callable[[], str]
+    """Returns the text; to be called in a thread."""
+
+    size: int
+    """Characters that it will have, about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One text frame; one that holds audio names its response and how much it holds."""
 
-    text: str
+    text: str | SlowText
+    """What is made later counts nothing here: whoever queues it bounds it."""
+
     response_id: str | None = None
     audio_ms: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """Characters that it keeps in the queue."""
+        return len(self.text) if isinstance(self.text, str) else 0
 
 
 class Outbox:
@@ -49,7 +68,7 @@ class Outbox:
         if self._closed:
             return
         self._frames.append(frame)
-        self._bytes += len(frame.text)
+        self._bytes += frame.size
         self._readable.set()
         if self._bytes >= self._high:
             self._room.clear()
@@ -61,7 +80,7 @@ class Outbox:
         for frame in self._frames:
             if frame.response_id == response_id:
                 dropped_ms += frame.audio_ms
-                self._bytes -= len(frame.text)
+                self._bytes -= frame.size
             else:
                 kept.append(frame)
         self._frames = kept
@@ -82,7 +101,7 @@ class Outbox:
             self._readable.clear()
             await self._readable.wait()
         frame = self._frames.popleft()
-        self._bytes -= len(frame.text)
+        self._bytes -= frame.size
         self._note_room()
         return frame
 

@@ -2,12 +2,13 @@
 
 A recording is JSON lines: a head with seed, settings and capabilities, then one line an
 event or deadline. It holds what the person said: keep it as you would keep the audio.
+What another version has written is not read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -15,6 +16,7 @@ import msgspec
 
 from ..sessions import events as ev
 from ..sessions.effects import Effect
+from ..sessions.items import NewItem
 from ..sessions.session import Session
 from ..sessions.settings import (
     UNSET,
@@ -25,7 +27,7 @@ from ..sessions.settings import (
     TurnDetectionPatch,
 )
 
-VERSION = 1
+VERSION = 2
 
 _EVENTS: dict[str, type[Any]] = {
     kind.__name__: kind
@@ -82,6 +84,8 @@ class Recorder:
         data: object = event
         if isinstance(event, ev.UpdateSession):
             data = {"patch": _said(event.patch), "event_id": event.event_id}
+        elif isinstance(event, ev.CreateResponse):
+            data = {"options": _asked(event.options), "event_id": event.event_id}
         self._write(_Line(now=now, event=type(event).__name__, data=data))
 
     def deadline(self, now: float) -> None:
@@ -140,6 +144,9 @@ def _event(line: _Line, path: Path, number: int) -> ev.Event:
         if kind is ev.UpdateSession:
             update = msgspec.convert(line.data, _Update)
             return ev.UpdateSession(_patch(SettingsPatch, update.patch), update.event_id)
+        if kind is ev.CreateResponse:
+            create = msgspec.convert(line.data, _Create)
+            return ev.CreateResponse(_options(create.options), create.event_id)
         event: ev.Event = msgspec.convert(line.data, kind)
     except msgspec.ValidationError as error:
         raise RecordingError(f"{path}:{number}: {error}") from None
@@ -155,6 +162,9 @@ def _decode(text: bytes, kind: type[Any], path: Path, number: int) -> Any:
 
 # An update of settings says something of few members; what it does not mention is left out,
 # so that it can't be taken for a value.
+
+
+_PATCHES = (TurnDetectionPatch, TranscriptionPatch)
 
 
 class _Update(msgspec.Struct, kw_only=True):
@@ -182,7 +192,7 @@ def _patch(kind: type[Any], said: dict[str, Any]) -> Any:
 
 def _member(declared: Any, value: object) -> object:
     kinds: list[Any] = [kind for kind in get_args(declared) if get_origin(kind) is not Literal]
-    nested: Any = next(filter(is_dataclass, kinds), None)
+    nested: Any = next((kind for kind in kinds if kind in _PATCHES), None)
     if nested is None:
         return _convert(value, kinds)
     return None if value is None else _patch(nested, msgspec.convert(value, dict[str, Any]))
@@ -193,3 +203,51 @@ def _convert(value: object, kinds: list[Any]) -> object:
     for kind in kinds[1:]:
         allowed = allowed | kind
     return msgspec.convert(value, allowed)
+
+
+# What a response is given to answer are items and references, which are told apart by the
+# member that they are under.
+
+
+class _Given(msgspec.Struct, kw_only=True, omit_defaults=True):
+    item: NewItem | None = None
+    reference: str | None = None
+
+
+class _Create(msgspec.Struct, kw_only=True):
+    options: dict[str, Any]
+    event_id: str | None = None
+
+
+def _asked(options: ev.ResponseOptions) -> dict[str, object]:
+    asked = {each.name: getattr(options, each.name) for each in fields(options)}
+    if options.input is not None:
+        asked["input"] = [
+            _Given(reference=each.item_id)
+            if isinstance(each, ev.ItemReference)
+            else _Given(item=each)
+            for each in options.input
+        ]
+    return asked
+
+
+def _options(asked: dict[str, Any]) -> ev.ResponseOptions:
+    declared = get_type_hints(ev.ResponseOptions)
+    if unknown := asked.keys() - declared.keys():
+        raise msgspec.ValidationError(f"unknown members {sorted(unknown)}")
+    members = {
+        name: msgspec.convert(value, declared[name])
+        for name, value in asked.items()
+        if name != "input"
+    }
+    given = msgspec.convert(asked.get("input"), list[_Given] | None)
+    members["input"] = None if given is None else tuple(_read(each) for each in given)
+    return ev.ResponseOptions(**members)
+
+
+def _read(given: _Given) -> NewItem | ev.ItemReference:
+    if given.item is not None:
+        return given.item
+    if given.reference is None:
+        raise msgspec.ValidationError("an input is neither an item nor a reference")
+    return ev.ItemReference(given.reference)

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from pathlib import Path
+from types import TracebackType
 
 from ..engines.deployment import Deployment
 from ..engines.pipeline import Pipeline
+from ..sessions.merging import merge
 from ..sessions.session import Session
-from ..sessions.settings import Capabilities, Settings
-from .connection import Connection, ConnectionLimits, Socket
+from ..sessions.settings import (
+    Capabilities,
+    SessionKind,
+    Settings,
+    SettingsPatch,
+    Transcription,
+)
+from .connection import Connection, ConnectionLimits, Disconnected, Socket
+from .dialect import Dialect
 from .recording import Recorder
 from .wire_out import WireEncoder
 
@@ -27,6 +37,30 @@ STOCK_VOICES = (
 )
 """Names that stock clients send unasked. They are accepted and spoken by our default voice."""
 
+TRANSCRIPTION_MODEL = "whisper-1"
+"""What a transcription session is told that it uses where it names none."""
+
+GOING_AWAY = 1001
+
+
+class Place:
+    """Room for one session, held while it is entered."""
+
+    def __init__(self, service: RealtimeService) -> None:
+        self._service = service
+
+    def __enter__(self) -> None:
+        """Hold it."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give it back."""
+        self._service.give_back()
+
 
 class RealtimeService:
     """Serves realtime sessions of one pipeline; counts and bounds them."""
@@ -37,8 +71,10 @@ class RealtimeService:
         self._deployment = deployment
         self._pipeline = pipeline
         self._recordings = recordings
-        self._open: dict[str, Session] = {}
+        self._open: dict[str, tuple[Session, Socket]] = {}
         self._opened = 0
+        self._places = 0
+        self._stopping = False
 
     @property
     def open_sessions(self) -> int:
@@ -51,9 +87,43 @@ class RealtimeService:
         return self._opened
 
     @property
-    def full(self) -> bool:
-        """Whether another session would be one too many."""
-        return len(self._open) >= self._deployment.limits.sessions
+    def stopping(self) -> bool:
+        """Whether no session is opened any more."""
+        return self._stopping
+
+    def reserve(self) -> Place | None:
+        """Take room for a session before anything is awaited; ``None`` where there is none."""
+        if self._places >= self._deployment.limits.sessions:
+            return None
+        self._places += 1
+        return Place(self)
+
+    def give_back(self) -> None:
+        """Free what :meth:`reserve` took; a :class:`Place` does it when left."""
+        self._places -= 1
+
+    def settings(
+        self,
+        kind: SessionKind = SessionKind.REALTIME,
+        defaults: SettingsPatch | None = None,
+        *,
+        extensions: bool = False,
+    ) -> Settings:
+        """Return how a session begins.
+
+        Raises:
+            Refusal: ``defaults`` has a value that is not allowed here.
+        """
+        can = self._capabilities()
+        answers = kind is SessionKind.REALTIME
+        begun = Settings(
+            kind=kind,
+            instructions=self._deployment.instructions if answers else "",
+            voice=can.voices[0],
+            transcription=None if answers else Transcription(model=TRANSCRIPTION_MODEL),
+            extensions=extensions,
+        )
+        return begun if defaults is None else merge(begun, defaults, can)
 
     def statistics(self) -> dict[str, dict[str, float]]:
         """Return counters of the open sessions, by session id."""
@@ -66,18 +136,32 @@ class RealtimeService:
                 "drafts_used": session.counters.drafts_used,
                 "stale_dropped": session.counters.stale_dropped,
             }
-            for session_id, session in self._open.items()
+            for session_id, (session, _) in self._open.items()
         }
 
-    async def serve(self, socket: Socket, *, extensions: bool) -> None:
-        """Serve one client to its end; its failure is its own."""
+    async def serve(
+        self,
+        socket: Socket,
+        *,
+        extensions: bool = False,
+        dialect: Dialect | None = None,
+        kind: SessionKind = SessionKind.REALTIME,
+        defaults: SettingsPatch | None = None,
+    ) -> None:
+        """Serve one client to its end; its failure is its own.
+
+        Args:
+            socket: The accepted socket.
+            extensions: Whether our own events were asked for.
+            dialect: What the client asked to be spoken to in; ``None`` lets its first
+                update decide.
+            kind: What the session is for.
+            defaults: What it begins with beside the deployment's own; checked before by
+                :meth:`settings`.
+        """
         seed = secrets.token_hex(16)
         can = self._capabilities()
-        settings = Settings(
-            instructions=self._deployment.instructions,
-            voice=can.voices[0],
-            extensions=extensions,
-        )
+        settings = self.settings(kind, defaults, extensions=extensions)
         session = Session(seed, settings, can)
         encoder = WireEncoder(
             seed,
@@ -87,13 +171,24 @@ class RealtimeService:
             voices=self._pipeline.voices,
         )
         recorder = self._recorder(session.id, seed, settings, can)
-        connection = Connection(socket, session, self._pipeline, encoder, self._limits(), recorder)
-        self._open[session.id] = session
+        connection = Connection(
+            socket, session, self._pipeline, encoder, self._limits(), recorder, dialect
+        )
+        self._open[session.id] = (session, socket)
         self._opened += 1
         try:
             await connection.run()
         finally:
             del self._open[session.id]
+
+    async def stop(self) -> None:
+        """Say goodbye to every client, and open nothing more."""
+        self._stopping = True
+        sockets = [socket for _, socket in self._open.values()]
+        goodbyes = (socket.close(GOING_AWAY, "the server is stopping") for socket in sockets)
+        for result in await asyncio.gather(*goodbyes, return_exceptions=True):
+            if isinstance(result, BaseException) and not isinstance(result, Disconnected):
+                raise result
 
     def _capabilities(self) -> Capabilities:
         limits = self._deployment.limits

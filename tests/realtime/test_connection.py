@@ -68,6 +68,7 @@ def test_a_spoken_turn_from_end_to_end() -> None:
                 "conversation.item.added",
                 "conversation.item.done",
                 "response.created",
+                "rate_limits.updated",
                 "response.output_item.added",
                 "conversation.item.added",
                 "response.content_part.added",
@@ -552,7 +553,7 @@ def test_a_server_that_stops_cancels_its_connections() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await rig.task
             await rig.ended()
-            assert rig.socket.closed == (1000, "")
+            assert rig.socket.closed == (1001, "the server is stopping")
 
     run_simulated(main())
 

@@ -17,19 +17,25 @@ from antiphon.sessions import effects as fx
 from antiphon.sessions import events as ev
 from antiphon.sessions import work_effects as wx
 from antiphon.sessions.errors import ErrorInfo
-from antiphon.sessions.items import NewItem, Part, PartKind, Role
+from antiphon.sessions.items import ItemKind, NewItem, Part, PartKind, Role
 from antiphon.sessions.settings import (
     UNSET,
     AudioFormat,
     Capabilities,
+    Eagerness,
     Modality,
+    NoiseReduction,
     Settings,
     SettingsPatch,
     Transcription,
     TranscriptionPatch,
+    Truncation,
+    TruncationMode,
     TurnDetection,
     TurnDetectionPatch,
+    TurnKind,
 )
+from antiphon.sessions.tools import Tool, ToolChoice, ToolMode
 
 SETTINGS = Settings(
     instructions="Be brief.",
@@ -37,6 +43,10 @@ SETTINGS = Settings(
     turn_detection=TurnDetection(threshold=0.25),
     transcription=Transcription(model="whisper-1", language="en"),
     max_output_tokens=12,
+    tools=(Tool(name="add", parameters='{"type":"object"}'),),
+    tool_choice=ToolChoice(mode=ToolMode.FUNCTION, name="add"),
+    truncation=Truncation(mode=TruncationMode.RETENTION_RATIO, retention_ratio=0.5),
+    noise_reduction=NoiseReduction.FAR_FIELD,
 )
 CAN = Capabilities(voices=("default", "other"), max_items=7, stage_timeout_s=1.5)
 
@@ -52,6 +62,9 @@ def _maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 _turns = st.builds(
     TurnDetectionPatch,
+    kind=_maybe(st.sampled_from(TurnKind)),
+    idle_timeout_ms=_maybe(_number | st.none()),
+    eagerness=_maybe(st.sampled_from(Eagerness)),
     threshold=_maybe(_float),
     prefix_padding_ms=_maybe(_number),
     silence_duration_ms=_maybe(_number),
@@ -59,7 +72,21 @@ _turns = st.builds(
     interrupt_response=_maybe(st.booleans()),
 )
 _transcription = st.builds(
-    TranscriptionPatch, model=_maybe(_text), language=_maybe(_name), prompt=_maybe(_name)
+    TranscriptionPatch,
+    model=_maybe(_text),
+    language=_maybe(_name),
+    prompt=_maybe(_name),
+    keywords=_maybe(st.lists(_text, max_size=2).map(tuple) | st.none()),
+)
+_tools = st.lists(st.builds(Tool, name=_text, description=_text, parameters=_text), max_size=2).map(
+    tuple
+)
+_choice = st.builds(ToolChoice, mode=st.sampled_from(ToolMode), name=_name)
+_truncation = st.builds(
+    Truncation,
+    mode=st.sampled_from(TruncationMode),
+    retention_ratio=_float,
+    post_instructions=_number | st.none(),
 )
 _patch = st.builds(
     SettingsPatch,
@@ -72,11 +99,22 @@ _patch = st.builds(
     turn_detection=_maybe(_turns | st.none()),
     transcription=_maybe(_transcription | st.none()),
     max_output_tokens=_maybe(_number | st.none()),
+    temperature=_maybe(_float),
+    tools=_maybe(_tools),
+    tool_choice=_maybe(_choice),
+    truncation=_maybe(_truncation),
+    noise_reduction=_maybe(st.sampled_from(NoiseReduction) | st.none()),
+    logprobs=_maybe(st.booleans()),
     extensions=_maybe(st.booleans()),
 )
-_part = st.builds(Part, st.sampled_from(PartKind), _name)
+_part = st.builds(Part, st.sampled_from(PartKind), _name, _name, _name)
 _item = st.builds(
     NewItem,
+    kind=st.sampled_from(ItemKind),
+    call_id=_name,
+    name=_name,
+    arguments=_text,
+    output=_text,
     role=st.sampled_from(Role),
     parts=st.lists(_part, max_size=3).map(tuple),
     id=_name,
@@ -98,8 +136,14 @@ _options = st.builds(
     voice=_name,
     output_format=st.sampled_from(AudioFormat) | st.none(),
     max_output_tokens=_number | st.none(),
+    temperature=_float | st.none(),
     metadata=st.none() | st.lists(st.tuples(_text, _text), max_size=2).map(tuple),
+    tools=_tools | st.none(),
+    tool_choice=_choice | st.none(),
+    out_of_band=st.booleans(),
+    input=st.none() | st.lists(_item | st.builds(ev.ItemReference, _text), max_size=2).map(tuple),
 )
+_logprobs = st.lists(st.builds(ev.TokenLogprob, _text, _float), max_size=2).map(tuple)
 _words = st.lists(st.builds(ev.WordTime, _text, _float, _float), max_size=2).map(tuple)
 
 BY_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
@@ -119,10 +163,12 @@ BY_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
         ev.SpeechScored, _number, st.lists(_float, max_size=3).map(tuple), st.just(20)
     ),
     ev.ListeningFailed: st.builds(ev.ListeningFailed, _number, _text),
-    ev.RecognitionEnded: st.builds(ev.RecognitionEnded, _number, _name, _name, _name),
+    ev.RecognitionEnded: st.builds(ev.RecognitionEnded, _number, _name, _name, _name, _logprobs),
     ev.ReplyText: st.builds(ev.ReplyText, _text, _number, _text),
     ev.ReplyWords: st.builds(ev.ReplyWords, _text, _number, _words),
     ev.ReplyAudio: st.builds(ev.ReplyAudio, _text, _number, st.binary(max_size=8)),
+    ev.ReplyCall: st.builds(ev.ReplyCall, _text, _number, _number, _text, _text, st.booleans()),
+    ev.ReplyFitted: st.builds(ev.ReplyFitted, _text, _number, _number),
     ev.ReplyTimed: st.builds(
         ev.ReplyTimed, _text, _number, *[_float | st.none() for _ in range(4)]
     ),
@@ -238,8 +284,8 @@ def test_a_folder_is_no_recording(tmp_path: Path) -> None:
 
 
 def test_another_version_is_refused(tmp_path: Path) -> None:
-    data = recorded().replace(b'"version":1', b'"version":2')
-    assert message_of(data, tmp_path) == "FILE: version 2 is not 1"
+    data = recorded().replace(b'"version":2', b'"version":1')
+    assert message_of(data, tmp_path) == "FILE: version 1 is not 2"
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"{}\n", b"[]\n", b"\xff\xfe\n", b"[" * 100_000])
@@ -264,6 +310,11 @@ def test_a_file_without_a_head(data: bytes, tmp_path: Path) -> None:
         (line("UpdateSession", {"patch": {"turn_detection": 3}}), "FILE:2: "),
         (line("UpdateSession", {"patch": 3}), "`$.patch`"),
         (line("UpdateSession", {"patch": {"turn_detection": {"no": 1}}}), "['no']"),
+        (line("UpdateSession", {"patch": {"tools": [{"name": 1}]}}), "FILE:2: "),
+        (line("CreateResponse", {"options": {"no_such": 1}}), "unknown members ['no_such']"),
+        (line("CreateResponse", {"options": {"voice": 1}}), "FILE:2: "),
+        (line("CreateResponse", {"options": {"input": [{}]}}), "neither an item nor a reference"),
+        (line("CreateResponse", {"options": {"input": [{"item": {"id": 3}}]}}), "FILE:2: "),
     ],
 )
 def test_a_damaged_line_is_named(damage: bytes, said: str, tmp_path: Path) -> None:

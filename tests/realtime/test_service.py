@@ -18,6 +18,8 @@ from antiphon.engines.pipeline import ReplyRequest
 from antiphon.realtime.recording import replay
 from antiphon.realtime.service import STOCK_VOICES, RealtimeService
 from antiphon.sessions import events as ev
+from antiphon.sessions.errors import Refusal
+from antiphon.sessions.settings import SessionKind, SettingsPatch, TranscriptionPatch
 
 DEPLOYMENT: dict[str, Any] = {"model": "m", "instructions": "Be brief."}
 
@@ -31,11 +33,17 @@ def service(
 
 @asynccontextmanager
 async def client(
-    served: RealtimeService, *, extensions: bool = False
+    served: RealtimeService,
+    *,
+    extensions: bool = False,
+    kind: SessionKind = SessionKind.REALTIME,
+    defaults: SettingsPatch | None = None,
 ) -> AsyncGenerator[FakeSocket]:
     """Be a client until left."""
     socket = FakeSocket()
-    task = asyncio.create_task(served.serve(socket, extensions=extensions))
+    task = asyncio.create_task(
+        served.serve(socket, extensions=extensions, kind=kind, defaults=defaults)
+    )
     try:
         await socket.wait_for("session.created")
         yield socket
@@ -94,17 +102,95 @@ def test_a_voice_of_ours_with_a_stock_name_is_ours() -> None:
     run_simulated(main())
 
 
-def test_sessions_are_counted_and_bounded() -> None:
+def test_a_session_begins_with_what_was_agreed_before() -> None:
     async def main() -> None:
-        served = service(FakePipeline(), sessions=2)
+        defaults = SettingsPatch(instructions="Be long.", voice="bob", turn_detection=None)
+        async with client(service(FakePipeline()), defaults=defaults) as socket:
+            session = socket.events[0]["session"]
+            assert session["instructions"] == "Be long."
+            assert session["audio"]["output"]["voice"] == "bob"
+            assert session["audio"]["input"]["turn_detection"] is None
+            socket.put("session.update", session={"type": "realtime", "instructions": ""})
+            session = (await socket.wait_for("session.updated"))["session"]
+            assert (session["instructions"], session["audio"]["output"]["voice"]) == ("", "bob")
+
+    run_simulated(main())
+
+
+def test_what_is_agreed_is_checked_before_a_session_begins() -> None:
+    async def main() -> None:
+        served = service(FakePipeline(), text_chars=20)
+        for patch, param in [
+            (SettingsPatch(voice="nobody"), "session.audio.output.voice"),
+            (SettingsPatch(instructions="longer" * 5), "session.instructions"),
+        ]:
+            with pytest.raises(Refusal) as refused:
+                served.settings(defaults=patch)
+            assert refused.value.param == param
+
+    run_simulated(main())
+
+
+def test_a_session_that_transcribes_begins_with_transcription_on() -> None:
+    async def main() -> None:
+        served = service(FakePipeline())
+        settings = served.settings(SessionKind.TRANSCRIPTION)
+        assert settings.kind is SessionKind.TRANSCRIPTION
+        assert settings.transcription is not None
+        assert settings.turn_detection is not None
+        assert settings.instructions == ""
+        spoken = SettingsPatch(transcription=TranscriptionPatch(language="de"))
+        settings = served.settings(SessionKind.TRANSCRIPTION, spoken)
+        assert settings.transcription is not None
+        assert settings.transcription.language == "de"
+        async with client(served, kind=SessionKind.TRANSCRIPTION, defaults=spoken) as socket:
+            assert socket.events[0]["session"]["type"] == "transcription"
+
+    run_simulated(main())
+
+
+def test_sessions_are_counted() -> None:
+    async def main() -> None:
+        served = service(FakePipeline())
         async with client(served) as first:
-            assert (served.open_sessions, served.opened, served.full) == (1, 1, False)
+            assert (served.open_sessions, served.opened) == (1, 1)
             async with client(served) as second:
-                assert (served.open_sessions, served.full) == (2, True)
+                assert served.open_sessions == 2
                 ids = [socket.events[0]["session"]["id"] for socket in (first, second)]
                 assert ids[0] != ids[1]
-            assert not served.full
         assert (served.open_sessions, served.opened) == (0, 2)
+
+    run_simulated(main())
+
+
+def test_room_is_bounded_and_given_back() -> None:
+    async def main() -> None:
+        served = service(FakePipeline(), sessions=2)
+        first, second = served.reserve(), served.reserve()
+        assert first is not None
+        assert second is not None
+        assert served.reserve() is None
+        with second:
+            assert served.reserve() is None
+        assert served.reserve() is not None
+        assert served.reserve() is None
+        with pytest.raises(ValueError, match="whatever"), first:
+            raise ValueError("whatever")
+        assert served.reserve() is not None
+
+    run_simulated(main())
+
+
+def test_a_service_that_stops_says_goodbye_to_everyone() -> None:
+    async def main() -> None:
+        served = service(FakePipeline())
+        assert not served.stopping
+        async with client(served) as one, client(served) as gone, client(served) as other:
+            gone.vanish()
+            await served.stop()
+            assert served.stopping
+            for socket in (one, other):
+                assert socket.closed == (1001, "the server is stopping")
 
     run_simulated(main())
 

@@ -12,32 +12,56 @@ from hypothesis import strategies as st
 
 from antiphon.codecs.g711 import ulaw_encode
 from antiphon.realtime.client_messages import Append, Message
-from antiphon.realtime.wire_in import Refused, decode, to_event
+from antiphon.realtime.dialect import Dialect
+from antiphon.realtime.wire_in import Refused, asked_shape, decode, to_event
+from antiphon.realtime.wire_items import ECHO_IMAGE_CHARS, item_json
+from antiphon.realtime.wire_tools import MAX_TOOLS_CHARS
 from antiphon.sessions import events as ev
 from antiphon.sessions.errors import ErrorInfo
-from antiphon.sessions.items import NewItem, Part, PartKind, Role
+from antiphon.sessions.items import Item, ItemKind, NewItem, Part, PartKind, Role
 from antiphon.sessions.settings import (
     AudioFormat,
+    Eagerness,
     Modality,
+    NoiseReduction,
+    SessionKind,
     Settings,
     SettingsPatch,
     TranscriptionPatch,
+    Truncation,
+    TruncationMode,
     TurnDetectionPatch,
+    TurnKind,
 )
+from antiphon.sessions.tools import Tool, ToolChoice, ToolMode
 
 Json = dict[str, Any]
 PCM = b"\x01\x00\x02\x00"
 BASE64 = b64encode(PCM).decode()
 SETTINGS = Settings()
+TRANSCRIBING = Settings(kind=SessionKind.TRANSCRIPTION)
+TOOL = {
+    "type": "function",
+    "name": "add",
+    "description": "Add two numbers.",
+    "parameters": {"type": "object", "properties": {"a": {"type": "number"}}},
+}
+MADE_TOOL = Tool(
+    name="add",
+    description="Add two numbers.",
+    parameters='{"type":"object","properties":{"a":{"type":"number"}}}',
+)
 
 
-def event(message: Json, now: Settings = SETTINGS) -> ev.ClientEvent:
-    return to_event(decode(msgspec.json.encode(message).decode()), now)
+def event(
+    message: Json, now: Settings = SETTINGS, dialect: Dialect = Dialect.GA
+) -> ev.ClientEvent | None:
+    return to_event(decode(msgspec.json.encode(message).decode()), now, dialect)
 
 
-def refusal(message: Json, now: Settings = SETTINGS) -> ErrorInfo:
+def refusal(message: Json, now: Settings = SETTINGS, dialect: Dialect = Dialect.GA) -> ErrorInfo:
     with pytest.raises(Refused) as caught:
-        event(message, now)
+        event(message, now, dialect)
     return caught.value.error
 
 
@@ -46,7 +70,13 @@ def update(**session: object) -> Json:
 
 
 def patch(**session: object) -> SettingsPatch:
-    updated = event(update(**session))
+    return patched(update(**session))
+
+
+def patched(
+    message: Json, now: Settings = SETTINGS, dialect: Dialect = Dialect.GA
+) -> SettingsPatch:
+    updated = event(message, now, dialect)
     assert isinstance(updated, ev.UpdateSession)
     return updated.patch
 
@@ -126,11 +156,16 @@ def test_members_that_are_unknown_or_change_nothing_are_ignored() -> None:
         type="realtime",
         model="gpt-realtime",
         tracing="auto",
-        truncation={"type": "retention_ratio", "retention_ratio": 0.8},
-        tools=[],
-        tool_choice="auto",
-        audio={"input": {"noise_reduction": {"type": "near_field"}}, "spatial": True},
+        prompt={"id": "pmpt_1", "variables": {}},
+        reasoning={"effort": "low"},
+        parallel_tool_calls=True,
+        audio={"input": {"format": None}, "output": {"voice": None}, "spatial": True},
         include=None,
+        tools=None,
+        tool_choice=None,
+        truncation=None,
+        instructions=None,
+        max_output_tokens=None,
         no_such_member=[1, {"deep": 2}],
     )
     assert event({**stock, "extra": 1}) == ev.UpdateSession(SettingsPatch())
@@ -153,7 +188,14 @@ def test_an_update_of_everything() -> None:
         audio={
             "input": {
                 "format": {"type": "audio/pcmu"},
-                "transcription": {"model": "whisper-1", "language": "en", "prompt": "names"},
+                "transcription": {
+                    "model": "whisper-1",
+                    "language": "en",
+                    "prompt": "names",
+                    "keywords": ["Ada", "Bob"],
+                    "delay": "low",
+                },
+                "noise_reduction": {"type": "far_field", "strength": 0.5},
                 "turn_detection": {
                     "type": "server_vad",
                     "threshold": 0.6,
@@ -161,7 +203,7 @@ def test_an_update_of_everything() -> None:
                     "silence_duration_ms": 400,
                     "create_response": False,
                     "interrupt_response": False,
-                    "idle_timeout_ms": None,
+                    "idle_timeout_ms": 6000,
                 },
             },
             "output": {
@@ -171,6 +213,15 @@ def test_an_update_of_everything() -> None:
             },
         },
         max_output_tokens=100,
+        temperature=0.5,
+        tools=[TOOL],
+        tool_choice={"type": "function", "name": "add"},
+        truncation={
+            "type": "retention_ratio",
+            "retention_ratio": 0.8,
+            "token_limits": {"post_instructions": 900},
+        },
+        include=["item.input_audio_transcription.logprobs", "no.such"],
         antiphon={},
     )
     assert everything == SettingsPatch(
@@ -181,14 +232,26 @@ def test_an_update_of_everything() -> None:
         voice="ada",
         speed=1.25,
         turn_detection=TurnDetectionPatch(
+            kind=TurnKind.SERVER_VAD,
             threshold=0.6,
             prefix_padding_ms=200,
             silence_duration_ms=400,
             create_response=False,
             interrupt_response=False,
+            idle_timeout_ms=6000,
         ),
-        transcription=TranscriptionPatch(model="whisper-1", language="en", prompt="names"),
+        transcription=TranscriptionPatch(
+            model="whisper-1", language="en", prompt="names", keywords=("Ada", "Bob")
+        ),
+        noise_reduction=NoiseReduction.FAR_FIELD,
         max_output_tokens=100,
+        temperature=0.5,
+        tools=(MADE_TOOL,),
+        tool_choice=ToolChoice(mode=ToolMode.FUNCTION, name="add"),
+        truncation=Truncation(
+            mode=TruncationMode.RETENTION_RATIO, retention_ratio=0.8, post_instructions=900
+        ),
+        logprobs=True,
         extensions=False,
     )
 
@@ -217,6 +280,88 @@ def test_an_update_of_everything() -> None:
             {"audio": {"output": {"format": {"type": "audio/pcma", "rate": 8000}}}},
             SettingsPatch(output_format=AudioFormat.PCMA),
         ),
+        ({"audio": {"input": None, "output": None}}, SettingsPatch()),
+        ({"audio": {"input": {"noise_reduction": None}}}, SettingsPatch(noise_reduction=None)),
+        (
+            {"audio": {"input": {"turn_detection": {"type": "semantic_vad"}}}},
+            SettingsPatch(turn_detection=TurnDetectionPatch(kind=TurnKind.SEMANTIC_VAD)),
+        ),
+        (
+            {
+                "audio": {
+                    "input": {
+                        "turn_detection": {
+                            "type": "semantic_vad",
+                            "eagerness": "high",
+                            "threshold": None,
+                            "prefix_padding_ms": None,
+                            "silence_duration_ms": None,
+                            "idle_timeout_ms": None,
+                            "create_response": None,
+                        }
+                    }
+                }
+            },
+            SettingsPatch(
+                turn_detection=TurnDetectionPatch(
+                    kind=TurnKind.SEMANTIC_VAD, eagerness=Eagerness.HIGH, idle_timeout_ms=None
+                )
+            ),
+        ),
+        (
+            {"audio": {"input": {"turn_detection": {"type": "server_vad", "eagerness": None}}}},
+            SettingsPatch(turn_detection=TurnDetectionPatch(kind=TurnKind.SERVER_VAD)),
+        ),
+        (
+            {"audio": {"input": {"transcription": {"languages": ["de"], "keywords": None}}}},
+            SettingsPatch(transcription=TranscriptionPatch(language="de", keywords=None)),
+        ),
+        (
+            {"audio": {"input": {"transcription": {"languages": ["de", "en"], "model": None}}}},
+            SettingsPatch(transcription=TranscriptionPatch()),
+        ),
+        (
+            {"audio": {"input": {"transcription": {"languages": ["de"], "language": "fr"}}}},
+            SettingsPatch(transcription=TranscriptionPatch(language="fr")),
+        ),
+        ({"tools": []}, SettingsPatch(tools=())),
+        ({"tools": [{"name": "f"}]}, SettingsPatch(tools=(Tool(name="f"),))),
+        (
+            {"tool_choice": "required"},
+            SettingsPatch(tool_choice=ToolChoice(mode=ToolMode.REQUIRED)),
+        ),
+        ({"truncation": "auto"}, SettingsPatch(truncation=Truncation())),
+        (
+            {"truncation": "disabled"},
+            SettingsPatch(truncation=Truncation(mode=TruncationMode.DISABLED)),
+        ),
+        ({"include": []}, SettingsPatch(logprobs=False)),
+        # The beta's names are taken in any dialect; those of GA win.
+        ({"modalities": ["audio", "text"]}, SettingsPatch(modality=Modality.AUDIO)),
+        ({"modalities": ["text"]}, SettingsPatch(modality=Modality.TEXT)),
+        (
+            {"modalities": ["text"], "output_modalities": ["audio"]},
+            SettingsPatch(modality=Modality.AUDIO),
+        ),
+        ({"voice": "bob", "speed": 0.5}, SettingsPatch(voice="bob", speed=0.5)),
+        (
+            {"voice": "bob", "audio": {"output": {"voice": "ada"}}},
+            SettingsPatch(voice="ada"),
+        ),
+        (
+            {"input_audio_format": "pcm16", "output_audio_format": "g711_alaw"},
+            SettingsPatch(input_format=AudioFormat.PCM, output_format=AudioFormat.PCMA),
+        ),
+        (
+            {
+                "input_audio_transcription": None,
+                "input_audio_noise_reduction": None,
+                "turn_detection": None,
+            },
+            SettingsPatch(transcription=None, noise_reduction=None, turn_detection=None),
+        ),
+        ({"max_response_output_tokens": "inf"}, SettingsPatch(max_output_tokens=None)),
+        ({"max_response_output_tokens": 12}, SettingsPatch(max_output_tokens=12)),
     ],
 )
 def test_null_inf_and_nested_members(session: Json, expected: SettingsPatch) -> None:
@@ -226,8 +371,62 @@ def test_null_inf_and_nested_members(session: Json, expected: SettingsPatch) -> 
 @pytest.mark.parametrize(
     ("session", "code", "param"),
     [
-        ({"type": "transcription"}, "invalid_value", "session.type"),
-        ({"tools": [{"type": "function"}]}, "unsupported_value", "session.tools"),
+        ({"type": "translation"}, "invalid_value", "session.type"),
+        (
+            {"tools": [TOOL, {"type": "mcp", "server_label": "s"}]},
+            "unsupported_value",
+            "session.tools[1].type",
+        ),
+        ({"tools": [{"type": "web_search"}]}, "invalid_value", "session.tools[0].type"),
+        ({"tools": [{"type": "function"}]}, "missing_required_parameter", "session.tools[0].name"),
+        (
+            {"tools": [{**TOOL, "description": "x" * MAX_TOOLS_CHARS}]},
+            "string_above_max_length",
+            "session.tools",
+        ),
+        ({"tool_choice": "add"}, "invalid_value", "session.tool_choice"),
+        (
+            {"tool_choice": {"type": "function"}},
+            "missing_required_parameter",
+            "session.tool_choice.name",
+        ),
+        (
+            {"tool_choice": {"type": "mcp", "server_label": "s"}},
+            "unsupported_value",
+            "session.tool_choice.type",
+        ),
+        ({"tool_choice": {"type": "other"}}, "invalid_value", "session.tool_choice.type"),
+        ({"truncation": "some"}, "invalid_value", "session.truncation"),
+        ({"truncation": {"type": "auto"}}, "invalid_value", "session.truncation.type"),
+        (
+            {"truncation": {"type": "retention_ratio"}},
+            "missing_required_parameter",
+            "session.truncation.retention_ratio",
+        ),
+        (
+            {"audio": {"input": {"noise_reduction": {"type": "loud"}}}},
+            "invalid_value",
+            "session.audio.input.noise_reduction.type",
+        ),
+        (
+            {"audio": {"input": {"noise_reduction": {}}}},
+            "missing_required_parameter",
+            "session.audio.input.noise_reduction.type",
+        ),
+        (
+            {"audio": {"input": {"transcription": {"keywords": ["k"] * 129}}}},
+            "invalid_value",
+            "session.audio.input.transcription.keywords",
+        ),
+        ({"temperature": 3}, "invalid_value", "session.temperature"),
+        ({"input_audio_format": "mp3"}, "invalid_value", "session.audio.input.format"),
+        ({"modalities": []}, "invalid_value", "session.modalities"),
+        ({"output_modalities": ["video"]}, "invalid_value", "session.output_modalities"),
+        (
+            {"audio": {"input": {"format": {"type": "audio/opus"}}}},
+            "invalid_value",
+            "session.audio.input.format.type",
+        ),
         (
             {"output_modalities": ["audio", "text"]},
             "invalid_value",
@@ -245,14 +444,14 @@ def test_null_inf_and_nested_members(session: Json, expected: SettingsPatch) -> 
             "session.audio.output.format.rate",
         ),
         (
-            {"audio": {"input": {"turn_detection": {"type": "semantic_vad"}}}},
+            {"audio": {"input": {"turn_detection": {"type": "psychic"}}}},
             "invalid_value",
             "session.audio.input.turn_detection.type",
         ),
         (
-            {"audio": {"input": {"turn_detection": {"idle_timeout_ms": 6000}}}},
-            "unsupported_value",
-            "session.audio.input.turn_detection.idle_timeout_ms",
+            {"audio": {"input": {"turn_detection": {"eagerness": "extreme"}}}},
+            "invalid_value",
+            "session.audio.input.turn_detection.eagerness",
         ),
     ],
 )
@@ -260,6 +459,93 @@ def test_settings_that_this_server_cannot_follow(session: Json, code: str, param
     error = refusal({**update(**session), "event_id": "e7"})
     assert (error.code, error.param, error.event_id) == (code, param, "e7")
     assert param in error.message
+
+
+def test_a_refused_name_is_told_what_is_allowed() -> None:
+    error = refusal(update(audio={"input": {"turn_detection": {"type": "psychic"}}}))
+    assert error.message == (
+        "Invalid value for 'session.audio.input.turn_detection.type': 'psychic'. "
+        "Allowed: 'server_vad', 'semantic_vad'."
+    )
+
+
+def test_a_function_may_be_chosen_by_its_name_alone_in_the_beta() -> None:
+    made = patched(update(tool_choice="add"), dialect=Dialect.BETA)
+    assert made.tool_choice == ToolChoice(mode=ToolMode.FUNCTION, name="add")
+
+
+# The kind of a session.
+
+
+@pytest.mark.parametrize("kind", list(SessionKind))
+def test_an_update_must_be_for_the_kind_of_session(kind: SessionKind) -> None:
+    (other,) = set(SessionKind) - {kind}
+    now = Settings(kind=kind)
+    assert event(update(type=kind.value), now) == ev.UpdateSession(SettingsPatch())
+    error = refusal(update(type=other.value), now)
+    assert error.param == "session.type"
+    assert error.message == (
+        f"Passing a {other.value} session update event to a {kind.value} session is not allowed."
+    )
+
+
+def test_what_a_session_that_transcribes_lacks_is_ignored() -> None:
+    session = {
+        "type": "transcription",
+        "instructions": "Sing.",
+        "tools": [TOOL],
+        "tool_choice": "required",
+        "output_modalities": ["text"],
+        "audio": {
+            "input": {"transcription": {"model": "m"}, "noise_reduction": {"type": "near_field"}},
+            "output": {"voice": "bob"},
+        },
+        "include": ["item.input_audio_transcription.logprobs"],
+    }
+    assert patched(update(**session), TRANSCRIBING) == SettingsPatch(
+        transcription=TranscriptionPatch(model="m"),
+        noise_reduction=NoiseReduction.NEAR_FIELD,
+        logprobs=True,
+    )
+
+
+def test_the_update_of_a_transcription_in_the_beta() -> None:
+    message = {
+        "type": "transcription_session.update",
+        "session": {
+            "input_audio_format": "g711_ulaw",
+            "input_audio_transcription": {"model": "m", "language": "de"},
+            "turn_detection": {"type": "server_vad", "silence_duration_ms": 300},
+            "modalities": ["text"],
+        },
+    }
+    assert patched(message, TRANSCRIBING) == SettingsPatch(
+        input_format=AudioFormat.PCMU,
+        transcription=TranscriptionPatch(model="m", language="de"),
+        turn_detection=TurnDetectionPatch(kind=TurnKind.SERVER_VAD, silence_duration_ms=300),
+    )
+    error = refusal(message)
+    assert error.param == "type"
+    assert "transcription session update event to a realtime session" in error.message
+
+
+@pytest.mark.parametrize(
+    ("message", "shape"),
+    [
+        (update(), None),
+        (update(instructions="", tools=[]), None),
+        (update(type="realtime"), Dialect.GA),
+        (update(audio={}), Dialect.GA),
+        (update(type="realtime", voice="ada"), Dialect.GA),
+        (update(voice="ada"), Dialect.BETA),
+        (update(turn_detection=None), Dialect.BETA),
+        (update(modalities=["text"]), Dialect.BETA),
+        ({"type": "transcription_session.update", "session": {}}, Dialect.BETA),
+        ({"type": "response.create", "response": {"modalities": ["text"]}}, None),
+    ],
+)
+def test_updates_show_a_dialect(message: Json, shape: Dialect | None) -> None:
+    assert asked_shape(decode(msgspec.json.encode(message))) is shape
 
 
 # Items.
@@ -312,14 +598,96 @@ def test_audio_in_a_part_that_is_text_is_ignored() -> None:
     assert made.item.audio == b""
 
 
+def test_the_betas_names_of_parts() -> None:
+    made = event(create({"type": "text", "text": "a"}, {"type": "audio", "audio": BASE64}))
+    assert isinstance(made, ev.CreateItem)
+    assert [p.kind for p in made.item.parts] == [PartKind.INPUT_TEXT, PartKind.INPUT_AUDIO]
+
+
+PNG = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="
+JPEG = "data:image/jpeg;base64,/9j/4AAQSkZJRg=="
+
+
+def image(**members: object) -> Json:
+    return create({"type": "input_image", **members})
+
+
+@pytest.mark.parametrize(("url", "detail"), [(PNG, "low"), (JPEG, None)])
+def test_images(url: str, detail: str | None) -> None:
+    made = event(image(image_url=url, detail=detail))
+    assert isinstance(made, ev.CreateItem)
+    (part,) = made.item.parts
+    assert part == Part(PartKind.INPUT_IMAGE, image_url=url, detail=detail or "auto")
+
+
+def test_a_long_image_is_not_echoed() -> None:
+    part = Part(PartKind.INPUT_IMAGE, image_url=PNG + "A" * ECHO_IMAGE_CHARS, detail="auto")
+    item = Item(id="i", role=Role.USER, parts=(part,))
+    assert item_json(item, transcribed=False)["content"] == [
+        {"type": "input_image", "detail": "auto"}
+    ]
+    whole = item_json(item, transcribed=False, whole=True)
+    assert whole["content"][0]["image_url"] == part.image_url
+
+
+def call(**item: object) -> Json:
+    return {"type": "conversation.item.create", "item": item}
+
+
+def test_calls_and_their_outputs() -> None:
+    said = {"object": "realtime.item", "status": "completed"}
+    asked = call(type="function_call", id="i", call_id="c", name="add", arguments="{}", **said)
+    assert event(asked) == ev.CreateItem(
+        NewItem(kind=ItemKind.FUNCTION_CALL, id="i", call_id="c", name="add", arguments="{}")
+    )
+    unnamed = event(call(type="function_call", name="add", arguments=""))
+    assert isinstance(unnamed, ev.CreateItem)
+    assert unnamed.item.call_id is None
+    gave = call(type="function_call_output", call_id="c", output="3", **said)
+    assert event(gave) == ev.CreateItem(
+        NewItem(kind=ItemKind.FUNCTION_OUTPUT, call_id="c", output="3")
+    )
+
+
 @pytest.mark.parametrize(
     ("message", "code", "param"),
     [
-        (create(type="function_call"), "invalid_value", "item.type"),
+        (call(type="item_reference", id="i"), "invalid_value", "item.type"),
+        (call(type="mcp_call", id="i"), "unsupported_value", "item.type"),
+        (call(type="mcp_approval_response"), "unsupported_value", "item.type"),
+        (call(type="function_call", arguments=""), "missing_required_parameter", "item.name"),
+        (call(type="function_call", name="f"), "missing_required_parameter", "item.arguments"),
+        (
+            call(type="function_call_output", output=""),
+            "missing_required_parameter",
+            "item.call_id",
+        ),
+        (
+            call(type="function_call_output", call_id="c"),
+            "missing_required_parameter",
+            "item.output",
+        ),
+        (
+            call(type="function_call_output", call_id="c", output={"a": 1}),
+            "invalid_value",
+            "item.output",
+        ),
+        (image(), "missing_required_parameter", "item.content[0].image_url"),
+        (image(image_url="https://x/y.png"), "invalid_value", "item.content[0].image_url"),
+        (
+            image(image_url="data:image/png;base64,AAAA"),
+            "invalid_value",
+            "item.content[0].image_url",
+        ),
+        (image(image_url=PNG, detail="original"), "invalid_value", "item.content[0].detail"),
         (create(role="tool"), "invalid_value", "item.role"),
-        (create(role=None), "invalid_value", "item.role"),
+        (create(role=None), "missing_required_parameter", "item.role"),
         (create(), "invalid_value", "item.content"),
-        (create({"type": "input_image"}), "invalid_value", "item.content[0].type"),
+        (
+            create({"type": "input_image"}, role="assistant"),
+            "invalid_value",
+            "item.content[0].type",
+        ),
         (
             create({"type": "input_text", "text": "a"}, {"type": "output_text", "text": "b"}),
             "invalid_value",
@@ -358,7 +726,9 @@ def test_options_of_a_response() -> None:
         audio={"output": {"format": {"type": "audio/pcmu"}, "voice": "bob"}},
         max_output_tokens=12,
         metadata={"k": "v", "l": ""},
-        tools=[],
+        tools=[TOOL],
+        tool_choice="none",
+        temperature=1,
     ) == ev.ResponseOptions(
         instructions="Sing.",
         modality=Modality.TEXT,
@@ -366,9 +736,39 @@ def test_options_of_a_response() -> None:
         output_format=AudioFormat.PCMU,
         max_output_tokens=12,
         metadata=(("k", "v"), ("l", "")),
+        tools=(MADE_TOOL,),
+        tool_choice=ToolChoice(mode=ToolMode.NONE),
+        temperature=1.0,
+    )
+    assert options(
+        modalities=["audio", "text"],
+        voice="bob",
+        output_audio_format="g711_ulaw",
+        max_response_output_tokens=7,
+        temperature=0.9,
+    ) == ev.ResponseOptions(
+        modality=Modality.AUDIO,
+        voice="bob",
+        output_format=AudioFormat.PCMU,
+        max_output_tokens=7,
+        temperature=0.9,
     )
     assert options(audio={"input": {}}) == ev.ResponseOptions()
     assert options(max_output_tokens="inf") == ev.ResponseOptions()
+
+
+def test_what_a_response_answers() -> None:
+    assert options(conversation="none", input=[]) == ev.ResponseOptions(out_of_band=True, input=())
+    message = create({"type": "input_text", "text": "hi"})["item"]
+    given = options(input=[message, {"type": "item_reference", "id": "i"}]).input
+    assert given == (
+        NewItem(role=Role.USER, parts=(Part(PartKind.INPUT_TEXT, "hi"),)),
+        ev.ItemReference("i"),
+    )
+
+
+def test_output_that_the_client_plays_is_not_cleared_here() -> None:
+    assert event({"type": "output_audio_buffer.clear"}) is None
 
 
 def test_the_largest_metadata_is_taken() -> None:
@@ -379,9 +779,25 @@ def test_the_largest_metadata_is_taken() -> None:
 @pytest.mark.parametrize(
     ("response", "code", "param"),
     [
-        ({"conversation": "none"}, "unsupported_value", "response.conversation"),
-        ({"input": []}, "unsupported_value", "response.input"),
-        ({"tools": [{"type": "function"}]}, "unsupported_value", "response.tools"),
+        ({"conversation": "conv_1"}, "invalid_value", "response.conversation"),
+        ({"tools": [{"type": "mcp"}]}, "unsupported_value", "response.tools[0].type"),
+        ({"tool_choice": "some"}, "invalid_value", "response.tool_choice"),
+        ({"temperature": -0.1}, "invalid_value", "response.temperature"),
+        (
+            {"input": [{"type": "item_reference"}]},
+            "missing_required_parameter",
+            "response.input[0].id",
+        ),
+        (
+            {"input": [{"type": "message", "role": "user", "content": [{"type": "video"}]}]},
+            "invalid_value",
+            "response.input[0].content[0].type",
+        ),
+        (
+            {"input": [{"type": "item_reference", "id": "i"}] * 2001},
+            "invalid_value",
+            "response.input",
+        ),
         ({"output_modalities": []}, "invalid_value", "response.output_modalities"),
         (
             {"audio": {"output": {"format": {"type": "audio/pcma", "rate": 1}}}},
@@ -462,11 +878,17 @@ def test_a_long_type_is_not_echoed_whole() -> None:
         ({"type": "session.update", "session": "x"}, "invalid_value", "session"),
         (update(instructions=3), "invalid_value", "session.instructions"),
         (update(max_output_tokens=1.5), "invalid_value", "session.max_output_tokens"),
-        (update(output_modalities=["video"]), "invalid_value", "session.output_modalities[0]"),
+        (update(output_modalities=[1]), "invalid_value", "session.output_modalities[0]"),
+        (update(tools=[TOOL, 3]), "invalid_value", "session.tools[1]"),
         (
-            update(audio={"input": {"format": {"type": "audio/opus"}}}),
+            update(tools=[{**TOOL, "parameters": []}]),
             "invalid_value",
-            "session.audio.input.format.type",
+            "session.tools[0].parameters",
+        ),
+        (
+            update(turn_detection={"threshold": "x"}),
+            "invalid_value",
+            "session.turn_detection.threshold",
         ),
         (
             update(audio={"input": {"format": {}}}),
@@ -530,7 +952,8 @@ _TYPES = [str(kind.__struct_config__.tag) for kind in Message.__args__]
 _MEMBERS = (
     "event_id session audio item previous_item_id item_id content_index audio_end_ms response "
     "response_id played_ms type role content input output format voice turn_detection "
-    "transcription metadata instructions max_output_tokens antiphon tools"
+    "transcription metadata instructions max_output_tokens antiphon tools tool_choice name "
+    "parameters truncation modalities include call_id arguments image_url temperature"
 ).split()
 _members = st.recursive(
     _scalars | st.sampled_from(["message", "user", "assistant", "input_text", "AAA=", "audio/pcm"]),
@@ -552,7 +975,7 @@ _messages = st.builds(
 )
 
 
-def outcome(text: str | bytes) -> ev.ClientEvent | ErrorInfo:
+def outcome(text: str | bytes) -> ev.ClientEvent | ErrorInfo | None:
     try:
         return to_event(decode(text), SETTINGS)
     except Refused as refused:
@@ -561,7 +984,7 @@ def outcome(text: str | bytes) -> ev.ClientEvent | ErrorInfo:
 
 def understood_or_refused(text: str | bytes) -> None:
     made = outcome(text)
-    assert isinstance(made, ev.ClientEvent | ErrorInfo)
+    assert isinstance(made, ev.ClientEvent | ErrorInfo | None)
     if isinstance(made, ErrorInfo):
         # It can be told to the client, whatever of its message it quotes.
         assert msgspec.json.encode(made)

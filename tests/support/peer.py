@@ -99,6 +99,16 @@ class Peer:
         """Let the newest reply speak."""
         return self.feed(ev.ReplyAudio(*self._reply(), b"\x02\x00" * (24 * ms)))
 
+    def reply_call(
+        self, name: str, arguments: str, *, index: int = 0, done: bool = True
+    ) -> list[fx.Effect]:
+        """Let the newest reply call a function, or go on with that."""
+        return self.feed(ev.ReplyCall(*self._reply(), index, name, arguments, done))
+
+    def reply_fitted(self, dropped: int) -> list[fx.Effect]:
+        """Let the newest reply tell how many messages it had no room for."""
+        return self.feed(ev.ReplyFitted(*self._reply(), dropped))
+
     def reply_end(
         self, outcome: ev.ReplyOutcome = ev.ReplyOutcome.COMPLETED, code: str | None = None
     ) -> list[fx.Effect]:
@@ -135,5 +145,10 @@ def of(kind: type[E], effects: list[fx.Effect]) -> list[E]:
 
 
 def names(effects: list[fx.Effect]) -> list[str]:
-    """Return the kinds of effects, in order, leaving out audio fed to voice activity."""
-    return [type(e).__name__ for e in effects if not isinstance(e, wx.FeedListening)]
+    """Return the kinds of effects, in order.
+
+    Left out are audio fed to voice activity, the hint that a turn may end, and what is left
+    of the limits, which is told with every response.
+    """
+    quiet = (wx.FeedListening, wx.ExpectTurnEnd, fx.RateLimitsUpdated)
+    return [type(e).__name__ for e in effects if not isinstance(e, quiet)]

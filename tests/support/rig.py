@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from antiphon.realtime.connection import Connection, ConnectionLimits
+from antiphon.realtime.dialect import Dialect
 from antiphon.realtime.recording import Recorder
 from antiphon.realtime.wire_out import WireEncoder
 from antiphon.sessions.effects import Effect
@@ -70,8 +71,13 @@ async def served(
     settings: Settings = LISTENING,
     limits: ConnectionLimits | None = None,
     recorder: Recorder | None = None,
+    dialect: Dialect | None = None,
+    first: str = "session.created",
 ) -> AsyncGenerator[Rig]:
-    """Serve a fake client; when left it vanishes, if it has not, and nothing may remain."""
+    """Serve a fake client; when left it vanishes, if it has not, and nothing may remain.
+
+    ``first`` is the name of the event that tells of the session.
+    """
     socket = FakeSocket()
     pipeline = pipeline or FakePipeline()
     session = WatchedSession(SEED, settings, can)
@@ -84,12 +90,12 @@ async def served(
     )
     foreign = asyncio.all_tasks()
     connection = Connection(
-        socket, session, pipeline, encoder, limits or ConnectionLimits(), recorder
+        socket, session, pipeline, encoder, limits or ConnectionLimits(), recorder, dialect
     )
     task = asyncio.create_task(connection.run(), name="connection")
     rig = Rig(socket, pipeline, session, task, foreign)
     try:
-        await socket.wait_for("session.created")
+        await socket.wait_for(first)
         yield rig
     finally:
         socket.vanish()

@@ -171,7 +171,7 @@ class Server:
         with self._process.stdout as lines:
             for line in lines:
                 self._lines.append(line.rstrip())
-                if found := re.search(r"ready: open (http://\S+?)/$", line.rstrip()):
+                if found := re.search(r"ready: open (https?://\S+?)/$", line.rstrip()):
                     self._addresses.put(found[1])
         self._addresses.put(None)
 
