@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 import yaml
@@ -18,6 +18,9 @@ from msgspec import Meta
 Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
+
+KEY = re.compile(r"[A-Za-z0-9!$%&'*+\-.^_`|~]+")
+ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s]+", re.IGNORECASE)
 
 
 class DeploymentError(Exception):
@@ -50,6 +53,29 @@ class ScriptedRecognizerConfig(_Strict, frozen=True, kw_only=True, tag_field="us
 
     lines: tuple[str, ...] = ("Hello there.",)
     delay_ms: NotNegative = 0
+    words_per_second: Annotated[float, Meta(gt=0)] = 3.0
+    """How much of the line is heard of speech that goes on, by the length of the audio."""
+
+    logprob: Annotated[float, Meta(le=0)] = -0.1
+    """Log probability of every word, where it is asked for."""
+
+
+class ToolDialect(_Strict, frozen=True, kw_only=True):
+    """How a model writes calls of functions into its text, as it was trained to.
+
+    A call is a JSON object between two marks; several follow each other, or are a list
+    between one pair of marks. The default is that of Hermes, Qwen and their kin.
+    """
+
+    start: Name = "<tool_call>"
+    end: Name = "</tool_call>"
+    name_key: Name = "name"
+    arguments_key: Name = "arguments"
+
+    def __post_init__(self) -> None:
+        """Refuse marks and keys that could not be told from each other."""
+        if self.start == self.end or self.name_key == self.arguments_key:
+            raise ValueError("expected two marks that differ, and two keys that differ")
 
 
 class VllmConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="vllm"):
@@ -83,6 +109,7 @@ class VllmConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="vllm"
     """Below 1 a CPU sorts its vocabulary for every token: 10 ms with 49,000 words."""
 
     repetition_penalty: Annotated[float, Meta(gt=0, le=2)] = 1.1
+    tool_dialect: ToolDialect = ToolDialect()
     enforce_eager: bool = True
     gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] = 0.8
     tensor_parallel: Positive = 1
@@ -108,15 +135,35 @@ class ScriptedArConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag=
     calls: tuple[ScriptedCall, ...] = ()
     """The first that fits is made instead of a line, where its function is on offer."""
 
+    context_tokens: Positive | None = None
+    """Words that it can be told; older turns are left out of longer conversations."""
 
-class TalkerConfig(_Strict, frozen=True, kw_only=True):
-    """Text to latents."""
+
+class TalkerConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="piper"):
+    """Text to latents, by a voice of the Piper family; meant where ``use`` is not said."""
 
     model: Name = "piper-joe"
     threads: Positive = 1
     variation: Annotated[float, Meta(ge=0, le=2)] = 1.0
     """How much the voice varies from one time to the next, 1 as it was made; 0 says the
     same text the same way every time."""
+
+
+class ScriptedTalkerConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="scripted"):
+    """A tone as long as the text would take to say, without any model: for tests and load.
+
+    Code2wav then passes it on in chunks.
+    """
+
+    ms_per_word: Positive = 300
+    pace: Annotated[float, Meta(ge=0)] = 0.0
+    """Seconds of audio made in a second; 0 for as fast as it is taken."""
+
+    chunk_ms: Annotated[int, Meta(ge=20, le=1000)] = 100
+    """Audio of one chunk."""
+
+    hertz: NotNegative = 0
+    """Of the tone; 0 is silence."""
 
 
 class Code2wavConfig(_Strict, frozen=True, kw_only=True):
@@ -133,7 +180,7 @@ class Stages(_Strict, frozen=True, kw_only=True):
     vad: VadConfig = VadConfig()
     recognizer: WhisperConfig | ScriptedRecognizerConfig = WhisperConfig()
     ar: VllmConfig | ScriptedArConfig = VllmConfig()
-    talker: TalkerConfig = TalkerConfig()
+    talker: TalkerConfig | ScriptedTalkerConfig = TalkerConfig()
     code2wav: Code2wavConfig = Code2wavConfig()
 
 
@@ -177,17 +224,20 @@ class Access(_Strict, frozen=True, kw_only=True):
     keys: tuple[Name, ...] = ()
     """API keys; with none at all, here and in the file, only this machine is served."""
 
-    keys_file: str | None = None
+    keys_file: Name | None = None
     """A file of API keys, one a line; ``#`` begins a comment. Beside the deployment file
-    unless absolute."""
+    unless absolute, as are the two of TLS."""
+
+    open: bool = False
+    """Whether other machines are served without any key."""
 
     origins: tuple[Name, ...] = ()
     """Origins (``https://app.example``) whose pages may connect, beside the server's own."""
 
-    tls_certificate: str | None = None
+    tls_certificate: Name | None = None
     """PEM file of the certificate chain; with :attr:`tls_key` the server speaks TLS."""
 
-    tls_key: str | None = None
+    tls_key: Name | None = None
 
 
 class Deployment(_Strict, frozen=True, kw_only=True):
@@ -226,9 +276,10 @@ def load_deployment(path: Path) -> Deployment:
     except yaml.YAMLError as error:
         raise DeploymentError(f"{path} is not YAML: {error}") from None
     try:
-        return parse_deployment({} if data is None else data)
+        deployment = parse_deployment({} if data is None else data)
     except DeploymentError as error:
         raise DeploymentError(f"{path}: {error}") from None
+    return _with_paths(deployment, path.parent)
 
 
 def parse_deployment(data: object) -> Deployment:
@@ -238,20 +289,79 @@ def parse_deployment(data: object) -> Deployment:
         DeploymentError: a key is unknown, or a value is not allowed.
     """
     try:
-        return msgspec.convert(data, Deployment)
+        deployment = msgspec.convert(_with_talker(data), Deployment)
     except msgspec.ValidationError as error:
         raise DeploymentError(_name_the_key(str(error))) from None
+    _check_access(deployment.access)
+    return deployment
+
+
+def check_key(key: str, where: str) -> None:
+    """Refuse an API key that clients could not send.
+
+    Raises:
+        DeploymentError: it has other characters than a WebSocket subprotocol may have, in
+            which browsers send it, or looks like a client secret. ``where`` says which.
+    """
+    if not KEY.fullmatch(key):
+        raise DeploymentError(
+            f"{where}: an API key has letters, digits and any of !$%&'*+-.^_`|~ "
+            "(make one with `openssl rand -hex 32`)"
+        )
+    if key.startswith("ek_"):
+        raise DeploymentError(f"{where}: an API key does not begin with ek_, as secrets do")
 
 
 def models_named(deployment: Deployment) -> tuple[str, ...]:
     """Return the names of catalogue models that the deployment loads."""
     stages = deployment.stages
-    names = [stages.talker.model]
+    names: list[str] = []
+    if isinstance(stages.talker, TalkerConfig):
+        names.append(stages.talker.model)
     if isinstance(stages.recognizer, WhisperConfig):
         names.append(stages.recognizer.model)
     if isinstance(stages.ar, VllmConfig) and not Path(stages.ar.model).is_dir():
         names.append(stages.ar.model)
     return tuple(names)
+
+
+def _with_talker(data: object) -> object:
+    """Add which talker is meant where it is not said: deployments may only name its model."""
+    whole = _mapping(data)
+    stages = _mapping(whole.get("stages"))
+    talker = _mapping(stages.get("talker"))
+    if not talker or "use" in talker:
+        return data
+    return {**whole, "stages": {**stages, "talker": {"use": "piper", **talker}}}
+
+
+def _mapping(value: object) -> dict[object, object]:
+    return cast("dict[object, object]", value) if isinstance(value, dict) else {}
+
+
+def _check_access(access: Access) -> None:
+    for index, key in enumerate(access.keys):
+        check_key(key, f"access.keys[{index}]")
+    for index, origin in enumerate(access.origins):
+        if not ORIGIN.fullmatch(origin):
+            raise DeploymentError(
+                f"access.origins[{index}]: expected an origin like https://app.example, "
+                "without a path"
+            )
+    if (access.tls_certificate is None) != (access.tls_key is None):
+        missing = "tls_key" if access.tls_key is None else "tls_certificate"
+        raise DeploymentError(
+            f"access.{missing}: missing; a certificate and its key are given together, or neither"
+        )
+
+
+def _with_paths(deployment: Deployment, folder: Path) -> Deployment:
+    """Take files that a deployment names from beside its own file."""
+    names = ("keys_file", "tls_certificate", "tls_key")
+    said = {name: getattr(deployment.access, name) for name in names}
+    found = {name: str(folder / file) for name, file in said.items() if file is not None}
+    access = msgspec.structs.replace(deployment.access, **found)
+    return msgspec.structs.replace(deployment, access=access)
 
 
 def _name_the_key(message: str) -> str:

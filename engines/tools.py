@@ -50,3 +50,12 @@ class Truncation:
     retention_ratio: float = 1.0
     post_instructions: int | None = None
     """Tokens that messages may have beside the instructions; ``None`` for what fits."""
+
+
+def callable_tools(tools: tuple[Tool, ...], choice: ToolChoice) -> tuple[Tool, ...]:
+    """The functions that may be called."""
+    if choice.mode == "none":
+        return ()
+    if choice.mode == "function":
+        return tuple(tool for tool in tools if tool.name == choice.name)
+    return tools

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,7 +22,9 @@ from ..pipeline import (
 from ..stage import Stage, StageFailure
 from ..streams import TaskStream
 from .reply import first_error, reply_chunks
-from .stages import CanWarm, CascadeStages, HasState, HasStatistics, build_stages
+from .stages import CanSee, CanWarm, CascadeStages, HasState, HasStatistics, build_stages
+
+logger = logging.getLogger(__name__)
 
 OnProgress: TypeAlias = Callable[[str], None]
 """Is told what the start is about, in a few words for a person."""
@@ -68,7 +71,8 @@ class CascadePipeline:
     @property
     def sees(self) -> bool:
         """Whether the language model can be shown images."""
-        return False
+        model = self._stages.ar
+        return isinstance(model, CanSee) and model.sees
 
     @property
     def readiness(self) -> Readiness:
@@ -93,12 +97,14 @@ class CascadePipeline:
         """Close every stage, which ends every stream. Idempotent."""
         if self._warming is not None:
             self._warming.cancel()
+            await asyncio.wait([self._warming])
         await asyncio.gather(*(self._close(name, each) for name, each in self._stages.named()))
 
     def expect(self) -> None:
         """Wake the models from their rest, in the order in which a turn needs them."""
         if self._warming is None:
             self._warming = asyncio.get_running_loop().create_task(self._warm(), name="warm")
+            self._warming.add_done_callback(self._warmed)
 
     def listen(self, request: ListenRequest) -> Hearing:
         """Judge audio frame by frame.
@@ -156,8 +162,11 @@ class CascadePipeline:
         except StageFailure:
             # It is for the request that follows to tell that a stage is down.
             pass
-        finally:
-            self._warming = None
+        except Exception:
+            logger.exception("a stage could not be woken")
+
+    def _warmed(self, task: asyncio.Task[None]) -> None:
+        self._warming = None
 
     async def _close(self, name: str, stage: Stage[Any, Any, Any]) -> None:
         if self._states[name] != "failed":

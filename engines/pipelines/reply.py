@@ -1,7 +1,8 @@
 """One reply of a cascade: text, speech of it and their times, joined into one stream.
 
-Text is passed on as it is written. Each clause goes to the talker while the next is
-being written, and its latents to code2wav while the talker is at the next clause.
+Text and calls of functions are passed on as they are written. Each clause of the text
+goes to the talker while the next is being written, and its latents to code2wav while
+the talker is at the next clause. Nothing of a call is spoken.
 """
 
 from __future__ import annotations
@@ -101,13 +102,14 @@ class _Conductor:
                 if talk is not None:
                     await talk.end()
                 return item
-            if isinstance(item, (CallDelta, Fitted)):
-                await self.out.put(item)
-                continue
-            if self._timings.first_token_at is None:
+            if self._timings.first_token_at is None and not isinstance(item, Fitted):
                 self._timings = replace(self._timings, first_token_at=self._now())
             await self.out.put(item)
-            await self._say(talk, splitter.feed(item.text))
+            if isinstance(item, TextDelta):
+                await self._say(talk, splitter.feed(item.text))
+            elif isinstance(item, CallDelta):
+                # What was said ahead of a call can be heard while the call is written.
+                await self._say(talk, splitter.flush())
         raise _broken("ar")
 
     async def _say(self, talk: Talk | None, clauses: list[Clause]) -> None:
@@ -142,7 +144,13 @@ class _Conductor:
         asked = self._request
         stream = self._stages.ar.open(
             GenerateRequest(
-                request_id=asked.request_id, messages=asked.messages, max_tokens=asked.max_tokens
+                request_id=asked.request_id,
+                messages=asked.messages,
+                max_tokens=asked.max_tokens,
+                temperature=asked.temperature,
+                tools=asked.tools,
+                tool_choice=asked.tool_choice,
+                truncation=asked.truncation,
             )
         )
         self._opened.append(stream)

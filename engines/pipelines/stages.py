@@ -19,11 +19,17 @@ from ..chunks import (
     Transcript,
     TranscriptDelta,
 )
-from ..deployment import ScriptedArConfig, ScriptedRecognizerConfig, Stages
+from ..deployment import (
+    ScriptedArConfig,
+    ScriptedRecognizerConfig,
+    ScriptedTalkerConfig,
+    Stages,
+)
 from ..pipeline import ListenRequest, RecognizeRequest
 from ..speech.code2wav import Code2wavStage, DecodeRequest
 from ..speech.recognizer import WhisperStage
 from ..speech.scripted_recognizer import ScriptedRecognizerStage
+from ..speech.scripted_talker import ScriptedCode2wavStage, ScriptedTalkerStage
 from ..speech.talker import TalkerStage, TalkRequest
 from ..speech.vad import VadStage
 from ..stage import Stage, StageStream
@@ -65,6 +71,16 @@ class HasState(Protocol):
     @property
     def state(self) -> str:
         """``ready``, ``starting``, ``restarting``, ``failed`` or ``closed``."""
+        ...
+
+
+@runtime_checkable
+class CanSee(Protocol):
+    """A language model that says whether it can be shown images."""
+
+    @property
+    def sees(self) -> bool:
+        """Whether the images of a message reach the model."""
         ...
 
 
@@ -111,8 +127,8 @@ def build_stages(config: Stages, cache_root: Path) -> CascadeStages:
         vad=VadStage(config.vad),
         recognizer=_recognizer(config, cache_root),
         ar=_ar(config, cache_root),
-        talker=TalkerStage(config.talker, cache_root),
-        code2wav=Code2wavStage(config.code2wav, config.talker.model, cache_root),
+        talker=_talker(config, cache_root),
+        code2wav=_code2wav(config, cache_root),
     )
 
 
@@ -126,3 +142,15 @@ def _ar(config: Stages, cache_root: Path) -> Ar:
     if isinstance(config.ar, ScriptedArConfig):
         return ScriptedArStage(config.ar)
     return VllmStage(config.ar, cache_root)
+
+
+def _talker(config: Stages, cache_root: Path) -> Talker:
+    if isinstance(config.talker, ScriptedTalkerConfig):
+        return ScriptedTalkerStage(config.talker)
+    return TalkerStage(config.talker, cache_root)
+
+
+def _code2wav(config: Stages, cache_root: Path) -> Code2wav:
+    if isinstance(config.talker, ScriptedTalkerConfig):
+        return ScriptedCode2wavStage(config.talker)
+    return Code2wavStage(config.code2wav, config.talker.model, cache_root)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,12 +40,19 @@ class DecodeRequest:
 class Code2wavStage:
     """Decodes chunks of all streams in turn, in a thread of its own."""
 
-    def __init__(self, config: Code2wavConfig, model: str, cache_root: Path) -> None:
+    def __init__(
+        self,
+        config: Code2wavConfig,
+        model: str,
+        cache_root: Path,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """``model``: the talker's, whose decoder this is. Loads nothing yet."""
         self._config = config
         self._model = model
         self._cache_root = cache_root
-        self._worker = Worker("code2wav")
+        self._worker = Worker("code2wav", clock=clock)
         self._decoder: Decoder | None = None
         self._chunks = 0
         self._seconds = 0.0

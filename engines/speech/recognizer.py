@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +16,14 @@ from numpy.typing import NDArray
 from ...codecs.pcm import to_float
 from ...codecs.resample import resample
 from ..catalog import require
-from ..chunks import End, PcmChunk, StageError, Transcript, TranscriptDelta
+from ..chunks import End, PcmChunk, StageError, TokenLogprob, Transcript, TranscriptDelta
 from ..deployment import WhisperConfig
 from ..pipeline import RecognizeRequest
 from ..stage import StageFailure, StageStream
 from ..streams import INPUT_BOUND, Inbox
 from .hearing.guess import Guess, collapse, is_doubtful, is_runaway, is_silence
 from .hearing.levels import frame_levels
+from .hearing.spelling import fit_tokens
 from .hearing.whisper import Whisper
 from .hearing.windows import (
     FULL_SECONDS,
@@ -38,6 +41,9 @@ MAX_SECONDS = 600
 SILENCE_DB = -60.0
 """Where nothing is louder, nobody spoke: the softest speech of a usable microphone peaks
 20 dB above."""
+
+PROMPTED_NOISE = 0.45
+"""Probability that nothing was said above which a prompt may have been repeated into noise."""
 
 WARM_UP_SECONDS = (SHORTEST_SECONDS, 10, FULL_SECONDS)
 """Windows read once at start: the first of each size allocates its memory."""
@@ -73,24 +79,35 @@ class Utterance:
         """Length of the audio so far."""
         return round(500 * self.size / self.rate) if self.rate else 0
 
-    def samples(self) -> NDArray[np.float32]:
-        """All of it at 16 kHz, shape ``(n,)``."""
+    def samples(self, seconds: float = math.inf) -> NDArray[np.float32]:
+        """All of it, or the first ``seconds``, at 16 kHz, shape ``(n,)``."""
         if not self.rate:
             return np.zeros(0, np.float32)
-        pcm = b"".join(self.parts)
-        return to_float(resample(pcm[: len(pcm) & ~1], self.rate, RATE))
+        size = min(self.size, 2 * math.ceil(min(seconds, MAX_SECONDS) * self.rate))
+        return to_float(resample(b"".join(self.parts)[: size & ~1], self.rate, RATE))
 
 
 class WhisperStage:
-    """Transcribes whole utterances, first come first served, in threads of its own."""
+    """Transcribes utterances, first come first served, in threads of its own.
 
-    def __init__(self, config: WhisperConfig, cache_root: Path) -> None:
+    A partial one is read when no other waits, and only once: what is doubtful then is empty.
+    """
+
+    def __init__(
+        self,
+        config: WhisperConfig,
+        cache_root: Path,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """``cache_root``: where fetched models lie. Loads nothing yet."""
         self._config = config
         self._cache_root = cache_root
-        self._worker = Worker("recognizer", config.concurrency)
+        self._worker = Worker("recognizer", config.concurrency, clock=clock)
         self._model: Whisper | None = None
-        self._counted = {"audio_seconds": 0.0, "busy_seconds": 0.0, "second_tries": 0.0}
+        self._counted = dict.fromkeys(
+            ("audio_seconds", "busy_seconds", "second_tries", "partials"), 0.0
+        )
 
     async def start(self) -> None:
         """Load and warm up.
@@ -130,7 +147,9 @@ class WhisperStage:
         self._model = None
 
     def statistics(self) -> Mapping[str, float]:
-        """Streams open and ended, seconds of audio read and of work, and windows read twice."""
+        """Streams open and ended, seconds of audio read and of work, windows read twice, and
+        partial transcripts.
+        """
         return self._worker.statistics() | self._counted
 
     def _load(self) -> Whisper:
@@ -146,15 +165,17 @@ class WhisperStage:
         self, request: RecognizeRequest, inbox: Inbox[PcmChunk]
     ) -> AsyncGenerator[TranscriptDelta | Transcript | End, None]:
         assert self._model is not None, "a stream was opened before the stage started"
-        self._model.check_language(request.language)
+        request = replace(request, language=self._model.known_language(request.language))
         utterance = Utterance()
         async for chunk in inbox:
             utterance.add(chunk)
-        reading = await self._worker.run(_transcribe, self._model, request, utterance)
+        run = self._worker.run_patiently if request.partial else self._worker.run
+        reading = await run(_transcribe, self._model, request, utterance)
         self._counted["audio_seconds"] += utterance.duration_ms / 1000
         self._counted["busy_seconds"] += reading.busy_seconds
         self._counted["second_tries"] += reading.second_tries
-        yield Transcript(reading.text, utterance.duration_ms)
+        self._counted["partials"] += request.partial
+        yield Transcript(reading.text, utterance.duration_ms, tuple(reading.tokens))
 
 
 @dataclass(slots=True)
@@ -162,48 +183,62 @@ class Reading:
     """What was understood, and what that took."""
 
     text: str = ""
+    tokens: list[TokenLogprob] = field(default_factory=list[TokenLogprob])
     second_tries: int = 0
     busy_seconds: float = 0.0
+
+    def add(self, found: Guess) -> None:
+        """Append what was understood of the next piece."""
+        space = " " if self.text and found.text else ""
+        self.text += space + found.text
+        for number, each in enumerate(fit_tokens(found.tokens, found.text)):
+            self.tokens.append(each if number else replace(each, token=space + each.token))
 
 
 def _transcribe(model: Whisper, request: RecognizeRequest, utterance: Utterance) -> Reading:
     started = time.perf_counter()
     reading = Reading()
-    for piece in pieces(utterance.samples()):
-        said = _read(model, request, piece, reading)
-        reading.text = f"{reading.text} {said}".strip()
+    if request.partial:
+        # One window: to read minutes over and over would take all the time there is.
+        samples = pieces(utterance.samples(FULL_SECONDS))[:1]
+    else:
+        samples = pieces(utterance.samples())
+    for piece in samples:
+        if found := _read(model, request, piece, reading):
+            reading.add(found)
     reading.busy_seconds = time.perf_counter() - started
     return reading
 
 
 def _read(
     model: Whisper, request: RecognizeRequest, samples: NDArray[np.float32], reading: Reading
-) -> str:
+) -> Guess | None:
+    """What is said in ``samples``; ``None`` where nothing is."""
     levels = frame_levels(samples)
     if not levels.size or levels.max() < SILENCE_DB:
-        return ""
+        return None
     first, last = sound_span(levels)
-
-    def guess(seconds: int) -> Guess:
-        return model.guess(
-            samples,
-            seconds=seconds,
-            last_sound=last,
-            language=request.language,
-            prompt=request.prompt,
-        )
-
-    found = guess(window_seconds(len(samples)))
-    if not is_silence(found) and is_doubtful(found, last - first):
-        # Whisper is surest of itself in the window it was trained on.
+    look = partial(
+        model.guess,
+        samples,
+        last_sound=last,
+        language=request.language,
+        logprobs=request.logprobs,
+    )
+    found = look(seconds=window_seconds(len(samples)), prompt=request.prompt)
+    misled = bool(request.prompt) and found.no_speech > PROMPTED_NOISE
+    if not is_silence(found) and (misled or is_doubtful(found, last - first)):
+        if request.partial:
+            return None
+        # Whisper is surest of itself in the window it was trained on, and without a prompt.
         reading.second_tries += 1
-        found = guess(FULL_SECONDS)
+        found = look(seconds=FULL_SECONDS)
         if is_runaway(found, last - first):
             found = replace(found, text=collapse(found.text))
-    return "" if is_silence(found) else found.text
+    return None if is_silence(found) else found
 
 
 def _warm_up(model: Whisper, windows: tuple[int, ...] = WARM_UP_SECONDS) -> None:
     hiss = np.random.default_rng(0).normal(0, 0.01, RATE).astype(np.float32)
     for seconds in windows:
-        model.guess(hiss, seconds=seconds, last_sound=1.0, language=None, prompt="")
+        model.guess(hiss, seconds=seconds, last_sound=1.0)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
+import re
 from collections.abc import AsyncGenerator, Mapping
 
-from ..chunks import End, PcmChunk, Transcript, TranscriptDelta
+from ..chunks import End, PcmChunk, TokenLogprob, Transcript, TranscriptDelta
 from ..deployment import ScriptedRecognizerConfig
 from ..pipeline import RecognizeRequest
 from ..stage import StageStream
@@ -14,14 +14,21 @@ from ..streams import INPUT_BOUND, Inbox
 from .recognizer import Utterance
 from .worker import Worker
 
+_WORD = re.compile(r"\s*\S+|\s+$")
+"""A word with the space before it; all of them together are the line."""
+
 
 class ScriptedRecognizerStage:
-    """Answers each utterance with the next line, over and over; needs no model."""
+    """Answers each utterance with the next line, over and over; needs no model.
+
+    Of speech that goes on it hears as many words of the next line as were spoken by then.
+    """
 
     def __init__(self, config: ScriptedRecognizerConfig) -> None:
         """An empty list of lines hears silence."""
-        self._delay = config.delay_ms / 1000
-        self._lines = itertools.cycle(config.lines or ("",))
+        self._config = config
+        self._lines = config.lines or ("",)
+        self._heard = 0
         self._worker = Worker("recognizer")
 
     async def start(self) -> None:
@@ -36,9 +43,13 @@ class ScriptedRecognizerStage:
         Raises:
             StageClosed: the stage is not running.
         """
-        return self._worker.open(
-            f"recognizer {request.request_id}", self._recognize, input_bound=INPUT_BOUND
-        )
+
+        def work(
+            inbox: Inbox[PcmChunk],
+        ) -> AsyncGenerator[TranscriptDelta | Transcript | End, None]:
+            return self._recognize(request, inbox)
+
+        return self._worker.open(f"recognizer {request.request_id}", work, input_bound=INPUT_BOUND)
 
     async def close(self) -> None:
         """End every stream with an error. Idempotent."""
@@ -49,13 +60,26 @@ class ScriptedRecognizerStage:
         return self._worker.statistics()
 
     async def _recognize(
-        self, inbox: Inbox[PcmChunk]
+        self, request: RecognizeRequest, inbox: Inbox[PcmChunk]
     ) -> AsyncGenerator[TranscriptDelta | Transcript | End, None]:
         utterance = Utterance()
         async for chunk in inbox:
             utterance.add(chunk)
-        await asyncio.sleep(self._delay)
-        yield Transcript(next(self._lines), utterance.duration_ms)
+        await asyncio.sleep(self._config.delay_ms / 1000)
+        line = self._lines[self._heard % len(self._lines)]
+        if request.partial:
+            line = self._begun(line, utterance.duration_ms / 1000)
+        else:
+            self._heard += 1
+        tokens = self._tokens(line) if request.logprobs else ()
+        yield Transcript(line, utterance.duration_ms, tokens)
+
+    def _begun(self, line: str, seconds: float) -> str:
+        words = int(seconds * self._config.words_per_second)
+        return "".join(_WORD.findall(line)[:words])
+
+    def _tokens(self, line: str) -> tuple[TokenLogprob, ...]:
+        return tuple(TokenLogprob(word, self._config.logprob) for word in _WORD.findall(line))
 
 
 def _nothing() -> None:

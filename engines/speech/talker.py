@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,11 +56,17 @@ class TalkRequest:
 class TalkerStage:
     """Speaks clauses with one voice, one at a time over all streams, in a thread of its own."""
 
-    def __init__(self, config: TalkerConfig, cache_root: Path) -> None:
+    def __init__(
+        self,
+        config: TalkerConfig,
+        cache_root: Path,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Nothing is loaded before :meth:`start`."""
         self._config = config
         self._cache_root = cache_root
-        self._worker = Worker("talker")
+        self._worker = Worker("talker", clock=clock)
         self._speaker: Speaker | None = None
         self._clauses = 0
         self._seconds = 0.0

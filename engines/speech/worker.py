@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ..chunks import End, EndReason, StageError
-from ..stage import StageClosed
+from ..stage import StageClosed, StageFailure
 from ..streams import Inbox, TaskStream
 
 InT = TypeVar("InT")
@@ -42,22 +42,37 @@ def _step_back() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
+PATIENT_BOUND = 64
+"""Patient jobs that may wait at once; more are refused."""
+
+
 class Worker:
     """Runs jobs first come first served, one after another unless told otherwise.
 
     A stream waits for its job before it hands in the next, so there is at most one job
-    a stream and streams take turns. A job that still waits when its stream is cancelled
-    never runs.
+    a stream and streams take turns. Patient jobs let all others pass. A job that still
+    waits when its stream is cancelled never runs.
     """
 
-    def __init__(self, name: str, threads: int = 1) -> None:
+    def __init__(
+        self, name: str, threads: int = 1, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """``name``: of the stage, for errors and logs. ``threads``: jobs that run at once."""
         self._name = name
         self._threads = threads
+        self._clock = clock
         self._executor: ThreadPoolExecutor | None = None
         self._streams: set[TaskStream[Any, Any]] = set()
         self._ends = dict.fromkeys(EndReason, 0)
-        self._waiting = 0
+        self._jobs = 0
+        """That run or wait for a thread."""
+
+        self._patient = 0
+        self._warmed = 0
+        self._room = asyncio.Event()
+        """Set while a patient job may run."""
+
+        self._room.set()
         self._ran_at = -math.inf
 
     async def start(self, load: Callable[[], T]) -> T:
@@ -82,18 +97,39 @@ class Worker:
         """
         if self._executor is None:
             raise StageClosed(self._name)
-        self._waiting += 1
+        loop = asyncio.get_running_loop()
+        future = self._executor.submit(partial(job, *args))
+        self._count_job(1)
+        # Not when the caller is done: cancelled, it leaves a job that runs to its end.
+        future.add_done_callback(
+            lambda job: loop.call_soon_threadsafe(self._job_done, not job.cancelled())
+        )
+        return await asyncio.wrap_future(future)
+
+    async def run_patiently(self, job: Callable[..., T], *args: Any) -> T:
+        """Run a job when no other runs or waits, or with several threads when one is left over.
+
+        Raises:
+            StageClosed: the worker is not running.
+            StageFailure: too many such jobs wait.
+        """
+        if self._patient >= PATIENT_BOUND:
+            what = f"the {self._name} stage has too much to do"
+            raise StageFailure(StageError("overloaded", what, retry_after_ms=1000))
+        self._patient += 1
         try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._executor, partial(job, *args))
+            # Whoever was woken first may have taken the room.
+            while not self._room.is_set():
+                await self._room.wait()
         finally:
-            self._waiting -= 1
-            self._ran_at = time.monotonic()
+            self._patient -= 1
+        return await self.run(job, *args)
 
     async def warm(self, job: Callable[[], object]) -> None:
         """Run a job that uses the model, unless it is in use or was a moment ago."""
-        stale = time.monotonic() - self._ran_at > FRESH_SECONDS
-        if self._executor is not None and not self._waiting and stale:
+        stale = self._clock() - self._ran_at > FRESH_SECONDS
+        if self._executor is not None and not self._jobs and stale:
+            self._warmed += 1
             await self.run(job)
 
     def open(
@@ -129,9 +165,22 @@ class Worker:
             await asyncio.to_thread(executor.shutdown, wait=True, cancel_futures=True)
 
     def statistics(self) -> dict[str, float]:
-        """Streams open and ended, by reason, and jobs that run or wait."""
+        """Streams open and ended, by reason, jobs that run or wait, and how often warmed."""
         ends = {f"streams_{reason.value}": float(n) for reason, n in self._ends.items()}
-        return {"streams": float(len(self._streams)), "jobs": float(self._waiting), **ends}
+        now = {"streams": float(len(self._streams)), "jobs": float(self._jobs)}
+        return now | {"warmed": float(self._warmed)} | ends
+
+    def _job_done(self, ran: bool) -> None:
+        if ran:
+            self._ran_at = self._clock()
+        self._count_job(-1)
+
+    def _count_job(self, change: int) -> None:
+        self._jobs += change
+        if self._jobs < max(1, self._threads - 1):
+            self._room.set()
+        else:
+            self._room.clear()
 
     def _done(self, stream: TaskStream[Any, Any], end: End) -> None:
         self._streams.discard(stream)

@@ -8,6 +8,7 @@ import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -17,9 +18,11 @@ from ..deployment import VllmConfig
 from ..pipeline import Message
 from ..stage import StageClosed, StageFailure
 from ..streams import Inbox, TaskStream
-from .prompt import Count, CountCache, fit_messages
+from .prompt import Count, CountCache, fit_or_refuse, too_long
 from .request import GenerateRequest
-from .vllm_engine import EngineDied, Piece, TextEngine, load_engine
+from .tool_parser import ToolParser
+from .tool_plan import ToolPlanner
+from .vllm_engine import EngineDied, Piece, Sampling, TextEngine, load_engine
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +40,11 @@ FRESH_SECONDS = 0.25
 MESSAGE_TOKENS = 8
 """Allowance for the marks around a message; what templates add is 4 to 6."""
 
+LEAST_ROOM = 8
+"""Tools have to leave this part of the context, an eighth, for the conversation."""
+
+ONE_TOKEN, TWO_TOKENS = Sampling(max_tokens=1), Sampling(max_tokens=2)
+
 ABORT_SECONDS = 5.0
 """Bound on telling the engine to abort: a socket to a process on this machine."""
 
@@ -44,6 +52,8 @@ T = TypeVar("T")
 Load: TypeAlias = Callable[[VllmConfig, Path, Path], TextEngine]
 Chunk: TypeAlias = TextDelta | CallDelta | Fitted
 Stream: TypeAlias = TaskStream[None, Chunk]
+
+_NOT_WRITTEN = StageError("generation_failed", "the language model could not go on")
 
 
 class VllmStage:
@@ -75,6 +85,7 @@ class VllmStage:
         self._opened = 0
         self._restarts = 0
         self._usage = Usage()
+        self._planned: tuple[TextEngine, ToolPlanner] | None = None
 
     @property
     def state(self) -> str:
@@ -136,7 +147,7 @@ class VllmStage:
             return
         self._answered_at = loop.time()
         try:
-            async with aclosing(engine.generate("warm", self._greeting, 1)) as pieces:
+            async with aclosing(engine.generate("warm", self._greeting, ONE_TOKEN)) as pieces:
                 async for _ in pieces:
                     pass
         except EngineDied:
@@ -183,7 +194,7 @@ class VllmStage:
         engine = await asyncio.shield(self._loading)
         # The first answer takes twice as long as any other.
         self._greeting = engine.render([Message("user", "Hi")])
-        async for _ in engine.generate("warm-up", self._greeting, 2):
+        async for _ in engine.generate("warm-up", self._greeting, TWO_TOKENS):
             pass
         if self._state == "closed":
             raise StageClosed("ar")
@@ -250,16 +261,16 @@ class VllmStage:
     async def _answer(
         self, engine: TextEngine, name: str, request: GenerateRequest, inbox: Inbox[None]
     ) -> AsyncGenerator[Chunk | End, None]:
-        tokens, limit = await self._in_thread(lambda: self._plan(engine, request))
-        usage, finish, silent = Usage(), None, 0
+        plan = await self._in_thread(lambda: self._plan(engine, request))
+        if plan.dropped:
+            yield Fitted(plan.dropped)
+        writing, usage, finish = _Writing(plan.parser), Usage(), None
         try:
-            async with aclosing(engine.generate(name, tokens, limit)) as pieces:
+            async with aclosing(engine.generate(name, plan.tokens, plan.sampling)) as pieces:
                 async for piece in pieces:
                     usage, finish = _add(usage, piece), piece.finish
-                    silent += piece.tokens
-                    if piece.text:
-                        yield TextDelta(piece.text, silent)
-                        silent = 0
+                    for chunk in writing.take(piece):
+                        yield chunk
         except EngineDied:
             # The keeper is about to find out by itself.
             if self._engine is engine:
@@ -270,16 +281,68 @@ class VllmStage:
             self._answered_at = asyncio.get_running_loop().time()
             if finish is None:
                 await _abort(engine, name)
+        if finish == "error":
+            raise StageFailure(_NOT_WRITTEN)
         yield End(EndReason.LENGTH if finish == "length" else EndReason.COMPLETED, usage=usage)
 
-    def _plan(self, engine: TextEngine, request: GenerateRequest) -> tuple[list[int], int]:
-        """The prompt's tokens, and how many may be generated after them."""
+    def _plan(self, engine: TextEngine, request: GenerateRequest) -> _Plan:
+        """The prompt, and how the answer to it is to be written and read."""
         context = self._config.context_tokens
         wanted = request.max_tokens or self._config.max_output_tokens
         budget = context - min(wanted, context // 2)
-        messages = fit_messages(request.messages, budget, self._count)
-        tokens = engine.render(messages)[-(context - 1) :]
-        return tokens, min(wanted, context - len(tokens))
+        tools = self._planner(engine).plan(request.tools, request.tool_choice)
+        if budget - tools.tokens < context // LEAST_ROOM:
+            message = f"tools: they take {tools.tokens} tokens, and the model's context has"
+            raise too_long(f"{message} {context}")
+        room = budget - tools.tokens
+        fit = fit_or_refuse(request.messages, room, self._count, request.truncation)
+        tokens = engine.render(fit.messages, tools.shown)[-(context - 1) :]
+        sampling = Sampling(
+            max_tokens=min(wanted, context - len(tokens)),
+            temperature=request.temperature,
+            constraint=tools.constraint,
+        )
+        parser = tools.new_parser() if tools.new_parser is not None else None
+        return _Plan(tokens, sampling, fit.dropped, parser)
+
+    def _planner(self, engine: TextEngine) -> ToolPlanner:
+        if self._planned is None or self._planned[0] is not engine:
+            self._planned = (engine, ToolPlanner(engine, self._config.tool_dialect))
+        return self._planned[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    tokens: list[int]
+    sampling: Sampling
+    dropped: int
+    parser: ToolParser | None
+
+
+class _Writing:
+    """Makes chunks of an engine's pieces, each token counted in one text at most."""
+
+    def __init__(self, parser: ToolParser | None) -> None:
+        self._parser = parser
+        self._silent = 0
+
+    def take(self, piece: Piece) -> list[TextDelta | CallDelta]:
+        """The chunks of a piece; with the last piece all that is left."""
+        self._silent += piece.tokens
+        if self._parser is None:
+            return [self._text(piece.text)] if piece.text else []
+        made = self._parser.feed(piece.text)
+        if piece.finish is not None:
+            made += self._parser.flush()
+        return [self._text(each) if isinstance(each, str) else self._call(each) for each in made]
+
+    def _text(self, text: str) -> TextDelta:
+        tokens, self._silent = self._silent, 0
+        return TextDelta(text, tokens)
+
+    def _call(self, call: CallDelta) -> CallDelta:
+        self._silent = 0
+        return call
 
 
 async def _wait_readable(descriptor: int) -> None:

@@ -26,6 +26,8 @@ from ..chunks import StageError
 from ..deployment import VllmConfig
 from ..pipeline import Message
 from ..stage import StageFailure
+from ..tools import Tool
+from .chat import Chat
 from .cpu_numbers import CpuNumbers, choose_numbers, cpu_flags
 from .int8 import int8_copy
 
@@ -59,6 +61,18 @@ class Piece:
     """``stop``, ``length``, ... with the last piece; before it ``None``."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How one answer is to be written."""
+
+    max_tokens: int
+    temperature: float | None = None
+    """``None`` for the deployment's."""
+
+    constraint: str | None = None
+    """A structural tag, as JSON: what the answer has to look like."""
+
+
 class TextEngine(Protocol):
     """A running engine and its tokenizer."""
 
@@ -76,12 +90,16 @@ class TextEngine(Protocol):
         """Tokens of a text."""
         ...
 
-    def render(self, messages: Sequence[Message]) -> list[int]:
+    def render(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int]:
         """The tokens of a conversation, up to where the assistant is to speak."""
         ...
 
+    def problem_of(self, constraint: str) -> str | None:
+        """Why a structural tag can't be enforced, in words for a client; ``None`` if it can."""
+        ...
+
     def generate(
-        self, request_id: str, tokens: Sequence[int], max_tokens: int
+        self, request_id: str, tokens: Sequence[int], sampling: Sampling
     ) -> AsyncGenerator[Piece, None]:
         """Generate until the model stops; closing the generator aborts.
 
@@ -194,6 +212,8 @@ def _start(config: VllmConfig, folder: Path, numbers: CpuNumbers | None) -> Any:
         "disable_log_stats": True,
         "use_tqdm_on_load": False,
         "kv_cache_memory_bytes": config.kv_cache_mib << 20,
+        # An engine has one backend for all its life: left open, the first request decides.
+        "structured_outputs_config": {"backend": "xgrammar"},
         "worker_extension_cls": f"{__package__}.leash.Leashed",
     }
     if numbers is not None:
@@ -213,17 +233,17 @@ def _start(config: VllmConfig, folder: Path, numbers: CpuNumbers | None) -> Any:
 class _VllmEngine:
     def __init__(self, engine: Any, config: VllmConfig, on_cpu: bool) -> None:
         from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
+        from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
         from vllm.v1.engine.exceptions import EngineDeadError
 
         self._engine: Any = engine
         self._config = config
         self._new_params: Any = SamplingParams
+        self._new_constraint: Any = StructuredOutputsParams
         self._delta: Any = RequestOutputKind.DELTA
         self._dead_error: type[Exception] = EngineDeadError
         self._process: Any = engine.engine_core.resources.engine_manager.processes[0]
-        self._tokenizer: Any = engine.get_tokenizer()
-        self._special = _special_tokens(self._tokenizer)
+        self._chat = Chat(engine.get_tokenizer(), config.tool_dialect)
         if on_cpu:
             _lower_priority(self._process.pid)
 
@@ -236,30 +256,32 @@ class _VllmEngine:
         return int(self._process.sentinel)
 
     def count(self, text: str) -> int:
-        return len(self._tokenizer.encode(self._plain(text), add_special_tokens=False))
+        return self._chat.count(text)
 
-    def render(self, messages: Sequence[Message]) -> list[int]:
-        turns = [{"role": each.role, "content": self._plain(each.text)} for each in messages]
-        text: str = self._tokenizer.apply_chat_template(
-            turns, tokenize=False, add_generation_prompt=True
-        )
-        return list(self._tokenizer.encode(text, add_special_tokens=False))
+    def render(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int]:
+        return self._chat.render(messages, tools)
 
-    def _plain(self, text: str) -> str:
-        # What a person says must not open or close a turn. With a space instead of
-        # nothing, the pieces around a mark can't join to another one.
-        return self._special.sub(" ", text)
+    def problem_of(self, constraint: str) -> str | None:
+        import xgrammar
+
+        try:
+            xgrammar.Grammar.from_structural_tag(constraint)
+        except Exception as error:
+            return _reason(error)
+        return None
 
     async def generate(
-        self, request_id: str, tokens: Sequence[int], max_tokens: int
+        self, request_id: str, tokens: Sequence[int], sampling: Sampling
     ) -> AsyncGenerator[Piece, None]:
+        asked, shape = sampling.temperature, sampling.constraint
         params = self._new_params(
-            temperature=self._config.temperature,
+            temperature=self._config.temperature if asked is None else asked,
             top_k=self._config.top_k,
             top_p=self._config.top_p,
             repetition_penalty=self._config.repetition_penalty,
-            max_tokens=max_tokens,
+            max_tokens=sampling.max_tokens,
             output_kind=self._delta,
+            structured_outputs=self._new_constraint(structural_tag=shape) if shape else None,
         )
         prompt = {"prompt_token_ids": list(tokens)}
         outputs = self._engine.generate(prompt, params, request_id)
@@ -306,10 +328,10 @@ def _piece(output: Any) -> Piece:
     )
 
 
-def _special_tokens(tokenizer: Any) -> re.Pattern[str]:
-    """Matches every mark of the model's own, such as those around a turn."""
-    marks = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
-    return re.compile("|".join(re.escape(mark) for mark in marks) or "(?!)")
+def _reason(error: Exception) -> str:
+    """What xgrammar says, without where in its own code it says so."""
+    first = (str(error).strip().splitlines() or [""])[0]
+    return re.sub(r"^(\[[\d:]+\] )?\S+:\d+: ", "", first)[:200] or "it is not understood"
 
 
 def _lower_priority(pid: int) -> None:

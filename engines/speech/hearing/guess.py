@@ -6,6 +6,8 @@ import re
 import zlib
 from dataclasses import dataclass
 
+from ...chunks import TokenLogprob
+
 SQUEEZE_LIMIT = 2.4
 """Ratio to its zlib size above which a text repeats itself (Whisper's own limit)."""
 
@@ -47,6 +49,9 @@ class Guess:
 
     language_probability: float = 1.0
     """Of the language that was detected; 1 where it was given."""
+
+    tokens: tuple[TokenLogprob, ...] = ()
+    """Those that spell the text and space around it, where they were asked for."""
 
 
 def is_silence(guess: Guess) -> bool:

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...catalog import Setting
-from ...chunks import StageError
+from ...chunks import StageError, TokenLogprob
 from ...stage import StageFailure
 from .guess import Guess
+from .spelling import spell_tokens
 from .windows import FULL_SECONDS, RATE
 
 TICK_SECONDS = 0.02
@@ -24,6 +25,12 @@ FRAMES_PER_SECOND = 100
 
 PROMPT_TOKENS = 100
 """Of the caller's prompt the last so many are shown; each costs decoding time."""
+
+PROMPT_TICKS = 250
+"""5 s, for which a prompt is said to have been spoken."""
+
+PROMPT_CHARS = 20 * PROMPT_TOKENS
+"""What of a prompt is looked at: no language has longer tokens on average."""
 
 FULL_TOKENS = 224
 """Bound of a decoding of a full window: half of Whisper's context, as it was trained."""
@@ -47,15 +54,22 @@ class Whisper:
         self._languages = _languages(self._net)
         self._suppressed = _suppressed(self._net)
 
-    def check_language(self, language: str | None) -> None:
-        """Make sure that ``language`` (ISO 639-1, or ``None`` for any) is understood.
+    def known_language(self, language: str | None) -> str | None:
+        """``language`` as the model calls it: ``en`` for ``en``, ``EN`` and ``en-US``.
+
+        ``None``, for any, stays ``None``.
 
         Raises:
             StageFailure: the model does not know it; the message names the language.
         """
-        if language is not None and language not in self._languages:
-            what = f"this recognizer does not understand the language {language!r}"
+        if language is None:
+            return None
+        code = language.replace("_", "-").partition("-")[0].strip().lower()
+        if code not in self._languages:
+            known = ", ".join(sorted(self._languages))
+            what = f"language: expected one out of {known}, got {language[:20]!r}"
             raise StageFailure(StageError("unsupported_language", what))
+        return code
 
     def guess(
         self,
@@ -63,12 +77,14 @@ class Whisper:
         *,
         seconds: int,
         last_sound: float,
-        language: str | None,
-        prompt: str,
+        language: str | None = None,
+        prompt: str = "",
+        logprobs: bool = False,
     ) -> Guess:
         """Decode ``samples`` (16 kHz), read as a window of ``seconds`` with silence after them.
 
-        Words that begin after ``last_sound`` (seconds) are left out.
+        Words that begin after ``last_sound`` (seconds) are left out. ``logprobs``: whether
+        the tokens are wanted.
         """
         encoded = self._net.encode(self._features(samples, seconds))
         # Time stamps are left on, although no-timestamps would save two tokens: without
@@ -83,15 +99,18 @@ class Whisper:
             max_length=len(start) + limit,
             suppress_tokens=self._suppressed,
             return_scores=True,
+            return_logits_vocab=logprobs,
             return_no_speech_prob=True,
         )[0]
         tokens: list[int] = list(result.sequences_ids[0])
+        said = self._said(tokens, last_sound - LATE_SECONDS)
         return Guess(
-            text=self._text(tokens, last_sound - LATE_SECONDS),
+            text=self._decode([tokens[index] for index in said]).strip(),
             mean_logprob=float(result.scores[0]),
             no_speech=float(result.no_speech_prob),
             finished=len(tokens) < limit,
             language_probability=sure,
+            tokens=self._spelled(result, said) if logprobs else (),
         )
 
     def _features(self, samples: NDArray[np.float32], seconds: int) -> NDArray[np.float32]:
@@ -118,22 +137,44 @@ class Whisper:
         return [self._token(spoken), self._token("<|transcribe|>")], float(sure)
 
     def _prompt(self, prompt: str) -> list[int]:
-        if not prompt.strip():
+        # Half of a surrogate pair can't be encoded.
+        prompt = prompt[-PROMPT_CHARS:].encode(errors="replace").decode().strip()
+        if not prompt:
             return []
-        encoded: Any = self._net.hf_tokenizer.encode(f" {prompt.strip()}", add_special_tokens=False)
+        encoded: Any = self._net.hf_tokenizer.encode(f" {prompt}", add_special_tokens=False)
         # What a caller writes must not act as a control token.
         words = [token for token in encoded.ids if token < self._token("<|endoftext|>")]
-        return [self._token("<|startofprev|>"), *words[-PROMPT_TOKENS:]]
+        # As a sentence that was said, with its times: without them the decoder leaves them
+        # out of what follows too, and repeats itself.
+        begun, ended = self._first_tick, self._first_tick + PROMPT_TICKS
+        return [self._token("<|startofprev|>"), begun, *words[-PROMPT_TOKENS:], ended]
 
-    def _text(self, tokens: Sequence[int], latest: float) -> str:
-        """The words of all sentences that begin before ``latest``, in seconds."""
-        first_tick, kept, begun = self._first_tick, [], 0.0
-        for token in tokens:
+    def _said(self, tokens: Sequence[int], latest: float) -> list[int]:
+        """Where in ``tokens`` the words of all sentences are that begin before ``latest``, in
+        seconds.
+        """
+        first_tick, kept, begun = self._first_tick, list[int](), 0.0
+        for index, token in enumerate(tokens):
             if token >= first_tick:
                 begun = (token - first_tick) * TICK_SECONDS
             elif begun < latest:
-                kept.append(token)
-        return str(self._net.hf_tokenizer.decode(kept)).strip()
+                kept.append(index)
+        return kept
+
+    def _spelled(self, result: Any, said: Sequence[int]) -> tuple[TokenLogprob, ...]:
+        ids, logits = result.sequences_ids[0], result.logits[0]
+        tokens = [(ids[index], _logprob(np.asarray(logits[index]), ids[index])) for index in said]
+        return spell_tokens(tokens, self._decode)
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        return str(self._net.hf_tokenizer.decode(list(tokens)))
+
+
+def _logprob(logits: NDArray[np.float32], token: int) -> float:
+    """Natural logarithm of a token's probability; ``logits`` of all tokens, any shape."""
+    chances = logits.ravel().astype(np.float64)
+    peak = chances.max()
+    return float(chances[token] - peak - np.log(np.exp(chances - peak).sum()))
 
 
 def _load(folder: Path, settings: Mapping[str, Setting], threads: int, concurrency: int) -> Any:

@@ -10,9 +10,11 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from antiphon.engines.chunks import (
+    CallDelta,
     Clause,
     End,
     EndReason,
+    Fitted,
     Latents,
     PcmChunk,
     SpeechFrames,
@@ -82,6 +84,10 @@ class Played(Generic[RequestT, InT, OutT]):
         return {"running": len(self.live), "opened": len(self.requests)}
 
 
+class PlayedAr(Played[GenerateRequest, None, TextDelta | CallDelta | Fitted]):
+    pass
+
+
 class PlayedTalker(Played[TalkRequest, Clause, Latents]):
     voices = ("first", "second")
 
@@ -90,7 +96,9 @@ class PlayedTalker(Played[TalkRequest, Clause, Latents]):
 class Play:
     """What happens; every field can be changed until the stage gets there."""
 
-    words: Sequence[str] = ("Hello", " there.", " How", " are", " you", " today?")
+    words: Sequence[str | CallDelta | Fitted] = (
+        *("Hello", " there.", " How", " are", " you", " today?"),
+    )
     end: End = field(default_factory=lambda: End(EndReason.COMPLETED, usage=Usage(output_tokens=6)))
     hold_text: Mapping[int, asyncio.Event] = field(default_factory=dict[int, asyncio.Event])
     """Before the word of this number an event is waited for."""
@@ -111,14 +119,18 @@ class Play:
 
     written: int = 0
 
-    def stages(self) -> CascadeStages:
+    def stages(
+        self,
+        ar: type[PlayedAr] = PlayedAr,
+        talker: type[PlayedTalker] = PlayedTalker,
+    ) -> CascadeStages:
         return CascadeStages(
             vad=Played[ListenRequest, PcmChunk, SpeechFrames]("vad", self._listen),
             recognizer=Played[RecognizeRequest, PcmChunk, TranscriptDelta | Transcript](
                 "recognizer", self._recognize
             ),
-            ar=Played[GenerateRequest, None, TextDelta]("ar", self._write),
-            talker=PlayedTalker("talker", self._talk),
+            ar=ar("ar", self._write),
+            talker=talker("talker", self._talk),
             code2wav=Played[DecodeRequest, Latents, SpokenWords | PcmChunk](
                 "code2wav", self._sound
             ),
@@ -132,14 +144,14 @@ class Play:
 
     async def _write(
         self, request: GenerateRequest, inbox: Inbox[None]
-    ) -> AsyncGenerator[TextDelta | End, None]:
+    ) -> AsyncGenerator[TextDelta | CallDelta | Fitted | End, None]:
         self.asked.append(request)
         for n, word in enumerate(self.words):
             if n in self.hold_text:
                 await self.hold_text[n].wait()
             self._trip("ar")
             self.written += 1
-            yield TextDelta(word, 1)
+            yield TextDelta(word, 1) if isinstance(word, str) else word
         yield self.end
 
     async def _talk(

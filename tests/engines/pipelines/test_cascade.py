@@ -11,8 +11,10 @@ from typing import TypeVar
 import pytest
 
 from antiphon.engines.chunks import (
+    CallDelta,
     End,
     EndReason,
+    Fitted,
     PcmChunk,
     SpeechFrames,
     SpokenWords,
@@ -37,11 +39,14 @@ from antiphon.engines.speech.talker import TalkRequest
 from antiphon.engines.stage import StageClosed, StageFailure
 from antiphon.engines.streams import OUTPUT_BOUND
 from antiphon.engines.text.request import GenerateRequest
+from antiphon.engines.tools import Tool, ToolChoice, Truncation
 
-from .played import BROKEN, RATE, Play, Played, PlayedTalker
+from .played import BROKEN, RATE, Play, Played, PlayedAr, PlayedTalker
 
 T = TypeVar("T")
 MESSAGES = (Message("user", "Hello"),)
+TOOLS = (Tool(name="f"),)
+CALL = (CallDelta(0, "f", "", False), CallDelta(0, "f", '{"a": 1}', True))
 
 
 def run(play: Play, scenario: Callable[[CascadePipeline], Awaitable[T]]) -> T:
@@ -162,15 +167,85 @@ def test_the_request_reaches_the_stages() -> None:
 
     async def scenario(pipeline: CascadePipeline) -> None:
         request = ReplyRequest(
-            request_id="r9", messages=MESSAGES, voice="second", speed=1.5, max_tokens=7
+            request_id="r9",
+            messages=MESSAGES,
+            voice="second",
+            speed=1.5,
+            max_tokens=7,
+            temperature=0.3,
+            tools=TOOLS,
+            tool_choice=ToolChoice(mode="required"),
+            truncation=Truncation(mode="disabled"),
         )
         await read(pipeline.reply(request))
 
     run(play, scenario)
     assert play.asked == [
-        GenerateRequest(request_id="r9", messages=MESSAGES, max_tokens=7),
+        GenerateRequest(
+            request_id="r9",
+            messages=MESSAGES,
+            max_tokens=7,
+            temperature=0.3,
+            tools=TOOLS,
+            tool_choice=ToolChoice(mode="required"),
+            truncation=Truncation(mode="disabled"),
+        ),
         TalkRequest(request_id="r9", voice="second", speed=1.5),
     ]
+
+
+def test_calls_and_what_was_left_out_pass_in_order_and_unspoken() -> None:
+    words = (Fitted(2), "Let me", " see.", *CALL, CallDelta(1, "f", "{}", True), "Done.")
+    play = Play(words=words)
+    chunks = run(play, spoken)
+    told = [each for each in chunks if isinstance(each, (Fitted, TextDelta, CallDelta))]
+    assert told == [TextDelta(word, 1) if isinstance(word, str) else word for word in words]
+    assert "".join(play.clauses) == "Let me see.Done."
+    assert chunks[-1] == play.end
+
+
+def test_what_was_said_ahead_of_a_call_sounds_while_the_call_is_written() -> None:
+    gate = asyncio.Event()
+    play = Play(words=("Let me see", *CALL), hold_text={2: gate})
+
+    async def scenario(pipeline: CascadePipeline) -> None:
+        async for chunk in pipeline.reply(ask()):
+            if isinstance(chunk, PcmChunk):
+                gate.set()
+            if isinstance(chunk, CallDelta) and chunk.done:
+                assert gate.is_set()
+
+    run(play, scenario)
+
+
+@pytest.mark.parametrize("speak", [True, False])
+def test_a_call_alone_has_no_audio(speak: bool) -> None:
+    play = Play(words=CALL)
+    chunks = run(play, lambda pipeline: read(pipeline.reply(ask(speak))))
+    assert chunks == [*CALL, play.end]
+
+
+def test_a_call_counts_as_the_first_token() -> None:
+    clock = asyncio.Event()
+    play = Play(words=(Fitted(1), *CALL, "Done."), hold_text={3: clock})
+    told: list[float] = []
+
+    async def scenario(pipeline: CascadePipeline) -> Timings:
+        now = asyncio.get_running_loop().time
+        timings = None
+        async for chunk in pipeline.reply(ask()):
+            if isinstance(chunk, CallDelta) and chunk.done:
+                told.append(now())
+                clock.set()
+            if isinstance(chunk, Timings):
+                timings = chunk
+        assert timings is not None
+        return timings
+
+    timings = run(play, scenario)
+    assert timings.first_token_at is not None
+    assert timings.first_clause_at is not None
+    assert timings.first_token_at <= told[0] <= timings.first_clause_at
 
 
 @pytest.mark.parametrize("after", [TextDelta, SpokenWords, Timings, PcmChunk])
@@ -372,3 +447,101 @@ def test_a_deployment_becomes_a_pipeline(tmp_path: Path) -> None:
 def test_spoken_audio_has_one_rate() -> None:
     chunks = run(Play(), spoken)
     assert {chunk.rate for chunk in chunks if isinstance(chunk, PcmChunk)} == {RATE}
+
+
+class Seeing(PlayedAr):
+    sees = True
+
+
+def test_a_model_sees_where_it_says_so() -> None:
+    blind, seeing = Play().stages(), Play().stages(ar=Seeing)
+    assert not CascadePipeline.from_stages(blind, model="m").sees
+    assert CascadePipeline.from_stages(seeing, model="m").sees
+
+
+class Sleeper(PlayedTalker):
+    """A talker that can be woken, and takes as long as a test wants for it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.go_on = asyncio.Event()
+        self.woken = self.cancelled = 0
+        self.breaks_with: Exception | None = None
+
+    async def warm(self) -> None:
+        self.woken += 1
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        if self.breaks_with is not None:
+            raise self.breaks_with
+
+
+def sleeping(scenario: Callable[[CascadePipeline, Sleeper], Awaitable[None]]) -> None:
+    """Run with a started pipeline of a talker that can be woken."""
+
+    async def started() -> None:
+        stages = Play().stages(talker=Sleeper)
+        talker = stages.talker
+        assert isinstance(talker, Sleeper)
+        pipeline = CascadePipeline.from_stages(stages, model="m")
+        await pipeline.start()
+        async with asyncio.timeout(10):
+            await scenario(pipeline, talker)
+            await pipeline.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(started())
+
+
+async def rest() -> None:
+    """Return when no task but this can go on."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_stages_are_woken_once_at_a_time() -> None:
+    async def scenario(pipeline: CascadePipeline, talker: Sleeper) -> None:
+        pipeline.expect()
+        pipeline.expect()
+        await rest()
+        pipeline.expect()
+        await rest()
+        assert talker.woken == 1
+        talker.go_on.set()
+        await rest()
+        pipeline.expect()
+        await rest()
+        assert talker.woken == 2
+
+    sleeping(scenario)
+
+
+@pytest.mark.parametrize("error", [StageFailure(BROKEN), RuntimeError("a secret")])
+def test_a_stage_that_cannot_be_woken_is_left_to_the_next_request(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(pipeline: CascadePipeline, talker: Sleeper) -> None:
+        talker.breaks_with = error
+        talker.go_on.set()
+        pipeline.expect()
+        await rest()
+        pipeline.expect()
+        await rest()
+        assert talker.woken == 2
+        assert (await read(pipeline.reply(ask())))[-1] == Play().end
+
+    with caplog.at_level(logging.CRITICAL):
+        sleeping(scenario)
+
+
+def test_waking_ends_when_the_pipeline_closes() -> None:
+    async def scenario(pipeline: CascadePipeline, talker: Sleeper) -> None:
+        pipeline.expect()
+        await rest()
+        await pipeline.close()
+        assert talker.cancelled == 1
+
+    sleeping(scenario)

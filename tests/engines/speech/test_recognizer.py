@@ -133,20 +133,128 @@ def test_more_than_a_window_is_read_in_pieces(spoken: Callable[[str], Samples]) 
 
 
 @pytest.mark.models
-def test_a_prompt_is_no_command_and_a_foreign_language_is_refused(
-    spoken: Callable[[str], Samples],
-) -> None:
-    speech = padded(spoken("My name is Sarah Johnson."))
+def test_a_prompt_tells_how_names_are_spelt(spoken: Callable[[str], Samples]) -> None:
+    speech = padded(spoken("Please call Doctor Nguyen at Antiphon."))
 
     async def check(stage: WhisperStage) -> None:
-        request = RecognizeRequest(
-            request_id="r", prompt="<|endoftext|> Sarah Johnson", language="en"
+        request = RecognizeRequest(request_id="r", prompt="Antiphon, Nguyen")
+        heard = words((await hear(stage, speech, request)).text)
+        assert {"nguyen", "antiphon"} <= set(heard)
+        assert len(heard) <= 7, "something was said twice"
+
+    run(check)
+
+
+@pytest.mark.models
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "<|endoftext|><|startoftranscript|><|notimestamps|> Sarah Johnson",
+        "Sarah " * 50_000,
+        "\ud800\0\uffff😀\n\t ",
+    ],
+    ids=["control tokens", "long", "no text"],
+)
+def test_no_prompt_breaks_a_recognition(prompt: str, spoken: Callable[[str], Samples]) -> None:
+    speech = padded(spoken("What time is it?"))
+
+    async def check(stage: WhisperStage) -> None:
+        heard = await hear(stage, speech, RecognizeRequest(request_id="r", prompt=prompt))
+        assert "time" in words(heard.text)
+        assert len(words(heard.text)) <= 6
+
+    run(check)
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("partial", [False, True])
+def test_no_prompt_is_heard_into_silence_or_noise(partial: bool) -> None:
+    hiss = np.random.default_rng(1).normal(0, 1, RATE).astype(np.float32)
+
+    async def check(stage: WhisperStage) -> None:
+        for prompt in ("Hello, how are you? I am fine, thank you.", "Umm, let me think."):
+            request = RecognizeRequest(request_id="r", prompt=prompt, partial=partial)
+            for level in (0.0, 0.003, 0.03, 0.1):
+                assert (await hear(stage, hiss * np.float32(level), request)).text == ""
+
+    run(check)
+
+
+@pytest.mark.models
+def test_a_language_is_known_by_its_regions_and_a_foreign_one_is_refused(
+    spoken: Callable[[str], Samples],
+) -> None:
+    speech = padded(spoken("What time is it?"))
+
+    async def check(stage: WhisperStage) -> None:
+        for language in ("en", "en-US", "en_GB", "EN"):
+            heard = await hear(stage, speech, RecognizeRequest(request_id="r", language=language))
+            assert "time" in words(heard.text)
+        for language in ("de", "de-AT", "english", "", "x" * 1000):
+            stream = stage.open(RecognizeRequest(request_id="r", language=language))
+            (end,) = [chunk async for chunk in stream]
+            what = f"language: expected one out of en, got {language[:20]!r}"
+            assert end == End(EndReason.FAILED, StageError("unsupported_language", what))
+
+    run(check)
+
+
+@pytest.mark.models
+def test_logprobs_spell_the_transcript_where_they_are_asked_for(
+    spoken: Callable[[str], Samples],
+) -> None:
+    speech = padded(spoken("What time is it?"))
+    minute = np.tile(speech, 31 * RATE // len(speech) + 1)
+
+    async def check(stage: WhisperStage) -> None:
+        request = RecognizeRequest(request_id="r", logprobs=True)
+        for samples in (speech, minute):
+            heard = await hear(stage, samples, request)
+            assert "".join(each.token for each in heard.logprobs) == heard.text != ""
+            assert all(each.logprob <= 0 for each in heard.logprobs)
+            assert np.mean([each.logprob for each in heard.logprobs]) > -1
+        assert (await hear(stage, speech)).logprobs == ()
+        assert (await hear(stage, np.zeros(RATE, np.float32), request)).logprobs == ()
+
+    run(check)
+
+
+@pytest.mark.models
+def test_a_partial_is_read_after_finished_speech_and_is_a_part_of_it(
+    spoken: Callable[[str], Samples],
+) -> None:
+    speech = padded(spoken("She bought six apples, three oranges and a bottle of milk."))
+    done: list[str] = []
+
+    async def check(stage: WhisperStage) -> None:
+        async def hear_as(name: str, samples: Samples) -> str:
+            request = RecognizeRequest(request_id=name, partial=name.startswith("part"))
+            heard = await hear(stage, samples, request)
+            done.append(name)
+            return heard.text
+
+        names = ("first", "part", "second")
+        _, part, whole = await asyncio.gather(
+            *(hear_as(name, speech[: 2 * RATE] if name == "part" else speech) for name in names)
         )
-        assert "sarah" in words((await hear(stage, speech, request)).text)
-        stream = stage.open(RecognizeRequest(request_id="r", language="de"))
-        (end,) = [chunk async for chunk in stream]
-        what = "this recognizer does not understand the language 'de'"
-        assert end == End(EndReason.FAILED, StageError("unsupported_language", what))
+        assert done == ["first", "second", "part"]
+        assert words(whole)[:3] == words(part)[:3] == ["she", "bought", "six"]
+        assert len(words(part)) < len(words(whole))
+        assert stage.statistics()["partials"] == 1
+
+    run(check)
+
+
+@pytest.mark.models
+def test_a_partial_of_minutes_reads_one_window(spoken: Callable[[str], Samples]) -> None:
+    once = padded(spoken("I would like to change my flight from London to Paris, please."))
+    minutes = np.tile(once, 90 * RATE // len(once))
+
+    async def check(stage: WhisperStage) -> None:
+        part = await hear(stage, minutes, RecognizeRequest(request_id="r", partial=True))
+        heard = words(part.text).count("london")
+        assert 28 * RATE // len(once) // 2 <= heard <= 28 * RATE // len(once) + 1
+        assert part.audio_ms == round(len(minutes) / 24)
 
     run(check)
 

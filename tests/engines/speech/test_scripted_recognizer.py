@@ -12,8 +12,10 @@ REQUEST = RecognizeRequest(request_id="r")
 END = End(EndReason.COMPLETED)
 
 
-async def hear(stage: ScriptedRecognizerStage, ms: int) -> list[object]:
-    stream = stage.open(REQUEST)
+async def hear(
+    stage: ScriptedRecognizerStage, ms: int, request: RecognizeRequest = REQUEST
+) -> list[object]:
+    stream = stage.open(request)
     await stream.send(PcmChunk(bytes(48 * ms), 24_000))
     await stream.end()
     return [chunk async for chunk in stream]
@@ -69,5 +71,36 @@ def test_a_closed_stage_ends_what_is_open_and_opens_nothing() -> None:
         assert end.reason is EndReason.FAILED
         with pytest.raises(StageClosed):
             stage.open(REQUEST)
+
+    asyncio.run(main())
+
+
+def test_a_partial_grows_word_by_word_and_uses_up_no_line() -> None:
+    async def main() -> None:
+        config = ScriptedRecognizerConfig(lines=("One two,  three.", "Four."), words_per_second=2)
+        stage = ScriptedRecognizerStage(config)
+        await stage.start()
+        partial = RecognizeRequest(request_id="r", partial=True)
+        grown = ["", "", "One", "One two,", "One two,  three.", "One two,  three."]
+        for ms, text in zip((0, 480, 500, 1000, 1500, 9000), grown, strict=True):
+            assert await hear(stage, ms, partial) == [Transcript(text, ms), END]
+        assert await hear(stage, 2000) == [Transcript("One two,  three.", 2000), END]
+        assert await hear(stage, 600, partial) == [Transcript("Four.", 600), END]
+        await stage.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("line", ["One two,  three.", " a\nb ", "", "  "])
+def test_logprobs_spell_the_line(line: str) -> None:
+    async def main() -> None:
+        config = ScriptedRecognizerConfig(lines=(line,), logprob=-0.25)
+        stage = ScriptedRecognizerStage(config)
+        await stage.start()
+        heard, _ = await hear(stage, 20, RecognizeRequest(request_id="r", logprobs=True))
+        assert isinstance(heard, Transcript)
+        assert "".join(each.token for each in heard.logprobs) == line
+        assert {each.logprob for each in heard.logprobs} <= {-0.25}
+        await stage.close()
 
     asyncio.run(main())

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from antiphon.engines.text.cpu_numbers import CpuNumbers, choose_numbers, cpu_flags
 
 AVX2 = {"fma", "avx2"}

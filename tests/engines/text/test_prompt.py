@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.engines.pipeline import Message
-from antiphon.engines.text.prompt import STEPS, CountCache, fit_messages
+from antiphon.engines.text.prompt import CALL_TOKENS, STEPS, ContextExceeded, CountCache
+from antiphon.engines.text.prompt import fit_messages as fit
+from antiphon.engines.tools import Call, Truncation
 
 MARKS = 4
+
+
+def fit_messages(
+    messages: Sequence[Message], budget: int, count: Callable[[str], int]
+) -> tuple[Message, ...]:
+    return fit(messages, budget, count).messages
 
 
 def count(text: str) -> int:
@@ -158,3 +166,173 @@ def test_the_cache_is_bounded() -> None:
     assert seen.count("0") == 2
     cached(str(CountCache.SIZE))
     assert seen.count(str(CountCache.SIZE)) == 1
+
+
+# Calls and their outputs.
+
+QUESTION = Message("user", "How is the weather?")
+
+
+def call(call_id: str, arguments: str = "{}") -> Message:
+    return Message("assistant", "", calls=(Call(call_id, "f", arguments),))
+
+
+def output(call_id: str, text: str = "rain") -> Message:
+    return Message("tool", text, call_id=call_id)
+
+
+def answered(kept: Sequence[Message]) -> bool:
+    """Whether every output comes after its call."""
+    called: set[str | None] = set()
+    for message in kept:
+        called |= {each.call_id for each in message.calls}
+        if message.role == "tool" and message.call_id not in called:
+            return False
+    return True
+
+
+@st.composite
+def dialogues(draw: st.DrawFn) -> list[Message]:
+    """Any order of questions, answers, calls and outputs, some of them of no call."""
+    ids = st.sampled_from("abcd")
+    texts = st.text(alphabet="xyz ", max_size=20)
+    return draw(
+        st.lists(
+            st.one_of(
+                st.builds(Message, st.sampled_from(["system", "user", "assistant"]), texts),
+                st.builds(call, ids, texts),
+                st.builds(output, ids, texts),
+            ),
+            max_size=16,
+        )
+    )
+
+
+rules = st.builds(
+    Truncation,
+    mode=st.sampled_from(["auto", "retention_ratio"]),
+    retention_ratio=st.floats(0, 1),
+    post_instructions=st.none() | st.integers(0, 200),
+)
+
+
+@given(dialogues(), st.integers(0, 400), rules)
+def test_an_output_is_never_shown_without_its_call(
+    messages: list[Message], budget: int, truncation: Truncation
+) -> None:
+    made = fit(messages, budget, count, truncation)
+    assert answered(made.messages)
+    said = [message for message in made.messages if message.role != "system"]
+    assert not said or said[0].role != "tool"
+    given_ = [message for message in messages if message.role != "system"]
+    assert len(said) + made.dropped <= len(given_)
+    assert total(made.messages) <= budget
+
+
+@given(dialogues(), st.integers(0, 400), rules)
+def test_a_call_that_is_shown_has_its_outputs(
+    messages: list[Message], budget: int, truncation: Truncation
+) -> None:
+    def calls_and_outputs(shown: Sequence[Message]) -> list[tuple[str, int]]:
+        counted: list[tuple[str, int]] = []
+        for message in shown:
+            counted += [(each.call_id, 0) for each in message.calls]
+            if message.role == "tool":
+                at = max(n for n, (name, _) in enumerate(counted) if name == message.call_id)
+                counted[at] = (counted[at][0], counted[at][1] + 1)
+        return counted
+
+    whole = calls_and_outputs(fit(messages, 10**6, count).messages)
+    kept = calls_and_outputs(fit(messages, budget, count, truncation).messages)
+    at = 0
+    for each in kept:
+        assert each in whole[at:]
+        at = whole.index(each, at) + 1
+
+
+def test_a_call_and_its_outputs_leave_together() -> None:
+    old = [call("a"), output("a", "x" * 40), output("a", "y" * 40)]
+    made = fit([*old, Message("assistant", "ok"), QUESTION], 60, count)
+    assert made.messages == (Message("assistant", "ok"), QUESTION)
+    assert made.dropped == 3
+
+
+def test_an_output_that_is_awaited_stays_with_the_question() -> None:
+    talk = [Message("user", "x" * 50), QUESTION, call("a"), output("a")]
+    made = fit(talk, 100, count)
+    assert made.messages == tuple(talk[1:])
+    assert made.dropped == 1
+
+
+def test_an_output_that_is_too_long_is_cut_at_its_end() -> None:
+    made = fit([QUESTION, call("a"), output("a", "rain " * 1000)], 200, count)
+    assert [message.role for message in made.messages] == ["user", "assistant", "tool"]
+    assert made.messages[2].text.startswith("rain rain")
+    assert total(made.messages) <= 200
+    assert made.dropped == 0
+
+
+def test_calls_cost_what_their_arguments_do() -> None:
+    talk = [call("a", '{"text": "' + "x" * 100 + '"}'), QUESTION]
+    assert fit(talk, 100, count).messages == (QUESTION,)
+    assert len(fit(talk, 170 + CALL_TOKENS, count).messages) == 2
+
+
+def test_endless_arguments_are_not_counted() -> None:
+    longest = 0
+
+    def watch(text: str) -> int:
+        nonlocal longest
+        longest = max(longest, len(text))
+        return count(text)
+
+    assert fit([call("a", "x" * 10**6), QUESTION], 100, watch).messages == (QUESTION,)
+    assert longest < 1600
+
+
+# What a client may ask for when a conversation is too long.
+
+
+def test_nothing_is_left_out_where_that_is_not_allowed() -> None:
+    messages = chat(11)
+    needed = total(messages)
+    made = fit(messages, needed, count, Truncation(mode="disabled"))
+    assert (made.messages, made.dropped) == (tuple(messages), 0)
+    with pytest.raises(ContextExceeded) as caught:
+        fit(messages, needed - 1, count, Truncation(mode="disabled"))
+    assert (caught.value.needed, caught.value.allowed) == (needed, needed - 1)
+
+
+@pytest.mark.parametrize("ratio", [1.0, 0.8, 0.5, 0.1])
+def test_a_ratio_says_how_much_of_the_room_is_kept(ratio: float) -> None:
+    messages = chat(101)
+    budget = 130
+    room = budget - count(messages[0].text)
+    truncation = Truncation(mode="retention_ratio", retention_ratio=ratio)
+    made = fit(messages, budget, count, truncation)
+    kept = total(made.messages[1:])
+    assert max(6, ratio * room - 6) <= kept <= max(6, ratio * room)
+    assert made.dropped == len(messages) - len(made.messages)
+    assert made.messages[0] == messages[0]
+    assert made.messages[-1] == messages[-1]
+
+
+def test_what_fits_is_not_touched_by_a_ratio() -> None:
+    truncation = Truncation(mode="retention_ratio", retention_ratio=0.5)
+    assert fit(chat(21), total(chat(21)), count, truncation).dropped == 0
+
+
+def test_messages_can_be_given_less_room_than_there_is() -> None:
+    messages = chat(21)
+    truncation = Truncation(mode="retention_ratio", retention_ratio=0.5, post_instructions=60)
+    made = fit(messages, 10_000, count, truncation)
+    assert made.messages[0] == messages[0]
+    assert total(made.messages[1:]) == 30
+    assert fit(messages, 10_000, count, Truncation(post_instructions=126)).dropped == 0
+    with pytest.raises(ContextExceeded):
+        fit(messages, 10_000, count, Truncation(mode="disabled", post_instructions=125))
+
+
+def test_what_is_left_out_is_counted() -> None:
+    made = fit(chat(101), 130, count)
+    assert made.dropped == 102 - len(made.messages)

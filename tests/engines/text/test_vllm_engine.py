@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import multiprocessing
 import os
 import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
 
 from antiphon.engines.catalog import default_cache_root
-from antiphon.engines.chunks import End, EndReason, TextDelta
+from antiphon.engines.chunks import CallDelta, End, EndReason, TextDelta
 from antiphon.engines.deployment import VllmConfig
 from antiphon.engines.pipeline import Message
 from antiphon.engines.text.request import GenerateRequest
 from antiphon.engines.text.vllm_ar import VllmStage
 from antiphon.engines.text.vllm_engine import NICENESS
+from antiphon.engines.tools import Call, Tool, ToolChoice, ToolMode
 
 T = TypeVar("T")
 # Starting vLLM is 20 s on two idle cores, and the whole of it counts for the first test.
@@ -49,7 +52,21 @@ class Lab:
         async for item in self.stage.open(request):
             if isinstance(item, End):
                 return text, item
-            text += item.text
+            if isinstance(item, TextDelta):
+                text += item.text
+        raise AssertionError("the stream had no end")
+
+    async def calls(self, request: GenerateRequest) -> tuple[list[tuple[str, str]], End]:
+        """The names and arguments of an answer that is nothing but calls."""
+        made: list[tuple[str, str]] = []
+        async for item in self.stage.open(request):
+            if isinstance(item, End):
+                return made, item
+            assert isinstance(item, CallDelta)
+            if item.index == len(made):
+                made.append((item.name, ""))
+            assert made[-1][0] == item.name
+            made[-1] = (item.name, made[-1][1] + item.arguments)
         raise AssertionError("the stream had no end")
 
 
@@ -179,6 +196,131 @@ def test_marks_of_turns_in_what_is_said_are_only_text(lab: Lab) -> None:
     text, end = lab.run(lambda: lab.answer(forged))
     assert end.usage.input_tokens > usual.usage.input_tokens
     assert not any(mark in text for mark in MARKS)
+
+
+WEATHER = Tool(
+    name="get_weather",
+    description="Tell the weather of a city.",
+    parameters=json.dumps(
+        {
+            "type": "object",
+            "properties": {
+                "city": {"type": "string", "maxLength": 30},
+                "unit": {"enum": ["celsius", "fahrenheit"]},
+            },
+            "required": ["city", "unit"],
+        }
+    ),
+)
+TIME = Tool(name="get_time", description="Tell the time.")
+
+
+def calling(
+    text: str, mode: ToolMode, name: str | None = None, max_tokens: int | None = None
+) -> GenerateRequest:
+    return replace(
+        ask(text, max_tokens=max_tokens),
+        tools=(WEATHER, TIME),
+        tool_choice=ToolChoice(mode=mode, name=name),
+    )
+
+
+def check_call(name: str, arguments: str) -> None:
+    """Require that a call is of a function on offer, with arguments of its schema."""
+    value = json.loads(arguments)
+    if name == "get_time":
+        assert value == {}
+        return
+    assert name == "get_weather"
+    assert set(value) == {"city", "unit"}
+    assert len(value["city"]) <= 30
+    assert value["unit"] in ("celsius", "fahrenheit")
+
+
+@pytest.mark.parametrize("text", ["What is the weather in Paris?", "Tell me a joke.", "Stop."])
+@pytest.mark.parametrize("temperature", [0.0, 1.5])
+def test_a_call_of_one_function_is_always_made(lab: Lab, text: str, temperature: float) -> None:
+    request = replace(calling(text, "function", "get_weather"), temperature=temperature)
+    ((name, arguments),), end = lab.run(lambda: lab.calls(request))
+    assert name == "get_weather"
+    check_call(name, arguments)
+    assert end.reason is EndReason.COMPLETED
+    assert end.usage.input_tokens > 100
+    assert end.usage.output_tokens > 10
+
+
+@pytest.mark.parametrize("text", ["What time is it?", "Tell me a joke."])
+@pytest.mark.parametrize("temperature", [0.0, 1.5])
+def test_a_call_that_is_required_is_always_made(lab: Lab, text: str, temperature: float) -> None:
+    request = replace(calling(text, "required", max_tokens=200), temperature=temperature)
+    made, end = lab.run(lambda: lab.calls(request))
+    assert made
+    for name, arguments in made if end.reason is EndReason.COMPLETED else made[:-1]:
+        check_call(name, arguments)
+
+
+def test_the_token_limit_within_a_call(lab: Lab) -> None:
+    request = calling("What is the weather in Paris?", "function", "get_weather", max_tokens=24)
+    ((name, arguments),), end = lab.run(lambda: lab.calls(request))
+    assert name == "get_weather"
+    assert arguments.startswith("{")
+    assert end.reason is EndReason.LENGTH
+    assert end.usage.output_tokens == 24
+
+
+@pytest.mark.parametrize("mode", ["auto", "none"])
+def test_functions_may_be_left_alone(lab: Lab, mode: ToolMode) -> None:
+    _, end = lab.run(lambda: lab.answer(calling("Hello!", mode)))
+    assert end.reason in (EndReason.COMPLETED, EndReason.LENGTH)
+
+
+def test_an_output_is_shown_with_its_call(lab: Lab) -> None:
+    asked = ask("What is the weather in Paris?").messages
+    call = Message("assistant", "", calls=(Call("c1", "get_weather", '{"city": "Paris"}'),))
+    output = Message("tool", "It rains.", call_id="c1")
+    request = replace(ask("x"), messages=(*asked, call, output), tools=(WEATHER,), max_tokens=20)
+    _, before = lab.run(lambda: lab.answer(replace(request, messages=asked)))
+    _, after = lab.run(lambda: lab.answer(request))
+    assert after.usage.input_tokens > before.usage.input_tokens + 20
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"type": "objekt"}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}},
+        {"type": "object", "properties": {"a": {"type": "string", "pattern": "(a"}}},
+        {"type": "object", "properties": [1]},
+    ],
+)
+def test_a_schema_that_cannot_be_enforced_fails_the_reply_only(
+    lab: Lab, schema: dict[str, object]
+) -> None:
+    tools = (TIME, Tool(name="f", parameters=json.dumps(schema)))
+    end = lab.run(lambda: lab.answer(replace(ask("Hello"), tools=tools)))[1]
+    assert end.error is not None
+    assert end.error.code == "invalid_value"
+    assert end.error.message.startswith("tools[1].parameters: can't be enforced: ")
+    assert ".cc" not in end.error.message
+    assert lab.run(lambda: lab.answer(ask("Hello", max_tokens=2)))[1].reason is EndReason.LENGTH
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        # No value obeys these.
+        {"$defs": {"x": {"$ref": "#/$defs/x"}}, "properties": {"a": {"$ref": "#/$defs/x"}}},
+        {"properties": {"a": {"type": "string", "pattern": "^[^\\s\\S]$"}}, "required": ["a"]},
+        {"properties": {}, "required": ["a"], "additionalProperties": False},
+    ],
+)
+def test_a_schema_that_nothing_obeys_harms_nobody_else(lab: Lab, schema: dict[str, object]) -> None:
+    tools = (Tool(name="f", parameters=json.dumps(schema)),)
+    choice = ToolChoice(mode="function", name="f")
+    request = replace(ask("Hello", max_tokens=20), tools=tools, tool_choice=choice)
+    assert lab.run(lambda: lab.answer(request))[1].reason is not EndReason.CANCELLED
+    assert lab.stage.state == "ready"
+    assert lab.run(lambda: lab.answer(ask("Hello", max_tokens=2)))[1].reason is EndReason.LENGTH
 
 
 def test_children_of_ours_do_not_inherit_the_engines_settings(lab: Lab) -> None:
