@@ -9,28 +9,33 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
-from starlette.websockets import WebSocket
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..engines.deployment import Deployment
 from ..engines.pipeline import Pipeline
 from ..engines.stage import StageFailure
+from ..realtime.secrets import SecretStore
 from ..realtime.service import RealtimeService
-from .errors import envelope, http_error, not_allowed, not_found
-from .socket import StarletteSocket
+from .access import Gate, Guard
+from .api_keys import Keys, load_keys
+from .client_secrets import ClientSecretRoutes
+from .errors import http_error, not_allowed, not_found
+from .realtime import RealtimeRoute
 from .watchdog import Watchdog
 
 logger = logging.getLogger(__name__)
 
 STATIC = Path(__file__).parent / "static"
 
-SUBPROTOCOL = "realtime"
-"""What a browser's client asks for and must get; never an element that holds a key."""
+SOCKETS = ("/v1/realtime", "/openai/realtime", "/openai/v1/realtime")
+"""Where sessions are opened; the latter two are what Azure's clients ask for."""
 
 _HEADERS = {
     "Content-Security-Policy": (
@@ -48,11 +53,26 @@ class Server:
     """One deployment being served: its pipeline, its sessions, its routes."""
 
     def __init__(
-        self, deployment: Deployment, pipeline: Pipeline, recordings: Path | None = None
+        self,
+        deployment: Deployment,
+        pipeline: Pipeline,
+        recordings: Path | None = None,
+        *,
+        keys: Keys | None = None,
     ) -> None:
+        """``keys`` are those of the deployment, read from its file here if not given.
+
+        Raises:
+            DeploymentError: the file of keys can't be used.
+        """
+        access = deployment.access
         self._deployment = deployment
         self._pipeline = pipeline
         self.service = RealtimeService(deployment, pipeline, recordings)
+        secrets = SecretStore()
+        self._gate = Gate(access, load_keys(access) if keys is None else keys, secrets)
+        self._realtime = RealtimeRoute(self.service, pipeline, self._gate)
+        self._secrets = ClientSecretRoutes(self.service, pipeline, secrets, deployment.model)
         self._watchdog = Watchdog()
         self._failure: str | None = None
         self.on_started: Callable[[str | None], None] = lambda failure: None
@@ -60,7 +80,17 @@ class Server:
 
         self.app = Starlette(
             routes=self._routes(),
-            middleware=[Middleware(BaseHTTPMiddleware, dispatch=_add_headers)],
+            middleware=[
+                Middleware(PageHeaders),
+                Middleware(
+                    CORSMiddleware,
+                    allow_origins=access.origins,
+                    allow_methods=["*"],
+                    allow_headers=["*"],
+                ),
+                # Inside: a browser asks what it may send without sending any key.
+                Middleware(Guard, gate=self._gate),
+            ],
             exception_handlers={404: not_found, 405: not_allowed, Exception: http_error},
             lifespan=self._lifespan,
         )
@@ -78,7 +108,8 @@ class Server:
             Route("/v1/models", self._models),
             Route("/v1/sessions", self._sessions),
             Route("/v1/models/{model}", self._model),
-            WebSocketRoute("/v1/realtime", self._realtime),
+            *self._secrets.routes(),
+            *(WebSocketRoute(path, self._realtime.serve) for path in SOCKETS),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
 
@@ -113,8 +144,8 @@ class Server:
         return JSONResponse(body, status_code=503, headers={"Retry-After": "1"})
 
     async def _sessions(self, request: Request) -> Response:
-        """Tell the operator of this machine what is going on; nobody else."""
-        if not _is_local(request):
+        """Tell who has a key what is going on; without keys, this machine only."""
+        if not self._gate.keyed and not _is_local(request):
             return await not_found(request, None)
         loop = self._watchdog.statistics()
         if request.query_params.get("reset") == "loop":
@@ -128,6 +159,8 @@ class Server:
                 "loop": {
                     "beats": loop.beats,
                     "stalls_over_20ms": loop.stalls,
+                    "p50_ms": loop.p50_ms,
+                    "p99_ms": loop.p99_ms,
                     "worst_ms": loop.worst_ms,
                 },
             }
@@ -150,51 +183,9 @@ class Server:
             "owned_by": "antiphon",
         }
 
-    async def _realtime(self, socket: WebSocket) -> None:
-        if (refusal := self._refusal(socket)) is not None:
-            await socket.send_denial_response(refusal)
-            return
-        offered: list[str] = socket.scope.get("subprotocols", [])
-        await socket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
-        extensions = socket.query_params.get("antiphon", "") not in ("", "0", "false")
-        await self.service.serve(StarletteSocket(socket), extensions=extensions)
-
-    def _refusal(self, socket: WebSocket) -> Response | None:
-        """Return the answer to an upgrade that can't be granted."""
-        if not _same_origin(socket):
-            return _denied(403, "origin_not_allowed", "This origin may not open a session.")
-        if socket.query_params.get("intent") == "transcription":
-            return _denied(400, "invalid_intent", "Transcription sessions are not served here.")
-        if not self._pipeline.readiness.ready:
-            return _denied(
-                503, "server_starting", "The models are still loading; try again.", retry_s=1
-            )
-        if self.service.full:
-            return _denied(
-                503, "too_many_sessions", "The server is full; try again later.", retry_s=5
-            )
-        return None
-
-
-def _same_origin(socket: WebSocket) -> bool:
-    """Whether the page that asks is ours: browsers let any page open any socket."""
-    origin = socket.headers.get("origin")
-    if origin is None:
-        return True
-    return origin.partition("://")[2] == socket.headers.get("host", "")
-
 
 def _is_local(request: Request) -> bool:
     return request.client is not None and request.client.host in ("127.0.0.1", "::1")
-
-
-def _denied(status: int, code: str, message: str, retry_s: int | None = None) -> Response:
-    kind = "server_error" if status >= 500 else "invalid_request_error"
-    retry_ms = None if retry_s is None else retry_s * 1000
-    headers = {} if retry_s is None else {"Retry-After": str(retry_s)}
-    return JSONResponse(
-        envelope(message, kind, code, retry_ms), status_code=status, headers=headers
-    )
 
 
 async def _page(_request: Request) -> Response:
@@ -205,8 +196,23 @@ async def _healthz(_request: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-async def _add_headers(request: Request, call_next: RequestResponseEndpoint) -> Response:
-    response = await call_next(request)
-    for name, value in _HEADERS.items():
-        response.headers.setdefault(name, value)
-    return response
+class PageHeaders:
+    """ASGI middleware that adds to every answer what protects the page."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; sockets as they are."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_more(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_more)

@@ -15,6 +15,7 @@ from ..realtime.recording import RecordingError, replay
 from .doctor import diagnose, format_findings, is_healthy
 from .paths import DEFAULT_CONFIG, config_file, data_folder
 from .progress import Steps
+from .reach import check_reach
 
 OK, FAILED, MISUSED = 0, 1, 2
 """Exit statuses."""
@@ -109,6 +110,8 @@ def _serve(args: argparse.Namespace) -> int:
     from .serve import ServeError, serve
 
     deployment = _deployment(args)
+    # Before anything is fetched: a mistake here would stop the start after that.
+    check_reach(deployment.access, args.host)
     cache_root = default_cache_root(os.environ)
     fetch_missing(deployment, cache_root)
     try:

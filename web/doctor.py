@@ -27,7 +27,8 @@ from ..deploy.setup_env import (
     requirement_lines,
 )
 from ..engines.catalog import UnknownModel, card, is_present
-from ..engines.deployment import Deployment, VllmConfig, models_named
+from ..engines.deployment import Deployment, DeploymentError, VllmConfig, models_named
+from .reach import check_reach
 
 GIB = 1 << 30
 
@@ -161,6 +162,7 @@ def diagnose(
         _disk(facts),
         _memory(facts, language_model=language_model),
         _port(facts, host, port),
+        *_access(deployment, host),
         _browser(facts),
     ]
 
@@ -337,6 +339,19 @@ def _port(facts: Machine, host: str, port: int) -> Finding:
     detail = f"{host}:{port} is taken or not ours"
     mend = f"antiphon serve --port {port + 1 if port < 65535 else 0}"
     return Finding(check="port", ok=False, detail=detail, mend=mend)
+
+
+def _access(deployment: Deployment, host: str) -> Iterator[Finding]:
+    try:
+        reach = check_reach(deployment.access, host)
+    except DeploymentError as error:
+        detail, _, mend = str(error).rpartition("; ")
+        yield Finding(check="access", ok=False, detail=detail, mend=mend)
+        return
+    yield Finding(check="access", ok=True, detail=reach.who)
+    if reach.tls:
+        detail = f"the certificate works, and expires {reach.tls.expires}"
+        yield Finding(check="TLS", ok=True, detail=detail)
 
 
 def _browser(facts: Machine) -> Finding:

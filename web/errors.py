@@ -8,13 +8,39 @@ from starlette.responses import JSONResponse, Response
 
 
 def envelope(
-    message: str, kind: str, code: str | None = None, retry_after_ms: int | None = None
+    message: str,
+    kind: str,
+    code: str | None = None,
+    *,
+    param: str | None = None,
+    retry_after_ms: int | None = None,
 ) -> dict[str, object]:
     """Return the body of an error answer; with a time where trying again helps."""
-    error: dict[str, object] = {"message": message, "type": kind, "param": None, "code": code}
+    error: dict[str, object] = {"message": message, "type": kind, "param": param, "code": code}
     if retry_after_ms is not None:
         error["retry_after_ms"] = retry_after_ms
     return {"error": error}
+
+
+def refusal(
+    status: int,
+    code: str,
+    message: str,
+    *,
+    param: str | None = None,
+    retry_after_s: int | None = None,
+) -> Response:
+    """Return the answer to a request, or an upgrade, that can't be granted."""
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    headers: dict[str, str] = {}
+    retry_ms = None
+    if retry_after_s is not None:
+        headers["Retry-After"] = str(retry_after_s)
+        retry_ms = retry_after_s * 1000
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    body = envelope(message, kind, code, param=param, retry_after_ms=retry_ms)
+    return JSONResponse(body, status_code=status, headers=headers)
 
 
 async def not_found(request: Request, _error: Exception | None) -> Response:

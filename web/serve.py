@@ -17,6 +17,8 @@ from ..engines.deployment import Deployment
 from ..engines.pipelines.cascade import CascadePipeline
 from .app import Server
 from .progress import Steps
+from .reach import check_reach
+from .tls import Tls
 
 SWITCH_SECONDS = 0.001
 """How long a thread may keep the interpreter while the event loop wants it.
@@ -27,6 +29,10 @@ Python's default of 5 ms adds up when several stage threads compute.
 GOODBYE_SECONDS = 5
 """How long open sessions have to end when the server is told to stop."""
 
+PING_SECONDS = 20.0
+"""How often a client is asked whether it is there, and how long it has to answer; also what
+keeps proxies from closing a line on which nothing is said."""
+
 BASE64_MARGIN = 1.5
 """A message is at most this much longer than the audio in it."""
 
@@ -35,32 +41,47 @@ class ServeError(Exception):
     """The server can't start or had to stop; the message says what to do."""
 
 
+class Runner(uvicorn.Server):
+    """An ASGI server that lets sessions say goodbye before it closes their sockets."""
+
+    def __init__(self, config: uvicorn.Config, server: Server) -> None:
+        super().__init__(config)
+        self._server = server
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, end every session with 1001, then all else."""
+        await self._server.service.stop()
+        await super().shutdown(sockets)
+
+
 def serve(
     deployment: Deployment, cache_root: Path, host: str, port: int, recordings: Path | None = None
 ) -> None:
     """Serve until told to stop.
 
     Raises:
+        DeploymentError: the deployment may not be served at this address.
         ServeError: the address is taken, or the models don't start.
     """
+    reach = check_reach(deployment.access, host)
     _prepare_process()
     listener = _listen(host, port)
     steps = Steps()
     steps.step(f"starting {deployment.model}")
     pipeline = CascadePipeline(deployment, cache_root, on_progress=steps.step)
-    server = Server(deployment, pipeline, recordings)
-    runner = uvicorn.Server(_config(server, deployment, host, port))
+    server = Server(deployment, pipeline, recordings, keys=reach.keys)
+    runner = Runner(_config(server, deployment, host, port, reach.tls), server)
 
     def started(failure: str | None) -> None:
         if failure is not None:
             runner.should_exit = True
         else:
             _spare_the_collector()
-            steps.step(f"ready: open http://{_shown(host)}:{listener.getsockname()[1]}/")
+            address = f"{reach.scheme}://{_shown(host)}:{listener.getsockname()[1]}/"
+            steps.step(f"ready: open {address}")
 
     server.on_started = started
-    if host not in ("127.0.0.1", "localhost", "::1"):
-        steps.step(f"listening on {host}: anyone who can reach this machine can use the server")
+    steps.step(f"listening on {host}: {reach.who}")
     with listener, asyncio.Runner(loop_factory=_loop) as loop:
         loop.run(runner.serve(sockets=[listener]))
     if server.failure is not None:
@@ -117,7 +138,9 @@ def _shown(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _config(server: Server, deployment: Deployment, host: str, port: int) -> uvicorn.Config:
+def _config(
+    server: Server, deployment: Deployment, host: str, port: int, tls: Tls | None
+) -> uvicorn.Config:
     return uvicorn.Config(
         server.app,
         host=host,
@@ -128,6 +151,9 @@ def _config(server: Server, deployment: Deployment, host: str, port: int) -> uvi
         ws="websockets-sansio",
         ws_max_size=int(deployment.limits.append_bytes * BASE64_MARGIN),
         ws_per_message_deflate=False,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PING_SECONDS,
         timeout_graceful_shutdown=GOODBYE_SECONDS,
         server_header=False,
+        ssl_context_factory=None if tls is None else (lambda config, default: tls.context),
     )

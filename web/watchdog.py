@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from dataclasses import dataclass
 
 logger = logging.getLogger(__name__)
@@ -11,6 +12,14 @@ logger = logging.getLogger(__name__)
 BEAT_SECONDS = 0.005
 STALL_SECONDS = 0.020
 """A loop that is later than this is stalled: a whole frame of audio waited for it."""
+
+FINEST_SECONDS = 0.00005
+GROWTH = 1.1
+"""Lateness is counted in steps, each so much longer than the one before: percentiles are right
+to a tenth."""
+
+STEPS = 128
+"""The last one begins at 9 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +30,8 @@ class LoopStatistics:
     stalls: int
     """Beats more than 20 ms late."""
 
+    p50_ms: float
+    p99_ms: float
     worst_ms: float
 
 
@@ -32,10 +43,11 @@ class Watchdog:
         self._beats = 0
         self._stalls = 0
         self._worst = 0.0
+        self._steps = [0] * STEPS
 
     def start(self) -> None:
         """Begin to watch the running loop."""
-        self._task = asyncio.get_running_loop().create_task(self._watch(), name="watchdog")
+        self._task = asyncio.get_running_loop().create_task(self.watch(), name="watchdog")
 
     async def stop(self) -> None:
         """Watch no more."""
@@ -47,18 +59,42 @@ class Watchdog:
         """Forget what was: what follows is counted alone."""
         self._beats = self._stalls = 0
         self._worst = 0.0
+        self._steps = [0] * STEPS
 
     def statistics(self) -> LoopStatistics:
         """Return the counts."""
-        return LoopStatistics(self._beats, self._stalls, round(self._worst * 1000, 2))
+        return LoopStatistics(
+            beats=self._beats,
+            stalls=self._stalls,
+            p50_ms=self._percentile(0.50),
+            p99_ms=self._percentile(0.99),
+            worst_ms=round(self._worst * 1000, 2),
+        )
 
-    async def _watch(self) -> None:
+    def _percentile(self, share: float) -> float:
+        """The lateness, in ms, that this share of the beats did not exceed."""
+        left = share * self._beats
+        for step, count in enumerate(self._steps):
+            left -= count
+            if left <= 0 < count:
+                return round(min(FINEST_SECONDS * GROWTH**step, self._worst) * 1000, 2)
+        return 0.0
+
+    async def watch(self) -> None:
+        """Watch until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             due = loop.time() + BEAT_SECONDS
             await asyncio.sleep(BEAT_SECONDS)
             late = loop.time() - due
             self._beats += 1
+            self._steps[_step(late)] += 1
             self._worst = max(self._worst, late)
             if late > STALL_SECONDS:
                 self._stalls += 1
+
+
+def _step(late: float) -> int:
+    if late <= FINEST_SECONDS:
+        return 0
+    return min(math.ceil(math.log(late / FINEST_SECONDS, GROWTH)), STEPS - 1)

@@ -115,6 +115,12 @@ def test_a_deployment_with_a_model_that_nobody_knows(folders: Path, capsys: Capt
 # serve.
 
 
+def test_other_machines_are_served_with_a_key_only(capsys: Capture) -> None:
+    assert main(["serve", "--config", "scripted", "--host", "0.0.0.0"]) == MISUSED
+    said = capsys.readouterr().err
+    assert said.startswith("antiphon: --host 0.0.0.0 would let other machines use the server")
+
+
 def test_a_port_that_is_taken(folders: Path, capsys: Capture) -> None:
     put_models(folders, "scripted")
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.certificates import DAY, self_signed
 
 from antiphon.deploy.setup_env import ROOT, requirement_lines
 from antiphon.engines.catalog import card, model_folder, write_marker
@@ -176,6 +177,32 @@ def test_models_that_are_not_fetched_or_not_known_are_named(cache: Path, tmp_pat
     assert findings.keys() == {"model whisper-base", "model nobody"}
     assert findings["model whisper-base"].mend == "antiphon models fetch whisper-base"
     assert "piper-joe" in findings["model nobody"].detail
+
+
+def access_of(cache: Path, host: str = "127.0.0.1", **access: object) -> dict[str, Finding]:
+    deployment = parse_deployment({"access": access})
+    findings = diagnose({}, cache, deployment, host=host, machine=GOOD)
+    return {each.check: each for each in findings if each.check in ("access", "TLS")}
+
+
+def test_who_is_served_is_told(cache: Path, tmp_path: Path) -> None:
+    assert access_of(cache)["access"].detail.startswith("only this machine")
+    keyed = access_of(cache, "0.0.0.0", keys=["k"], **self_signed(tmp_path).access)
+    assert keyed["access"].detail == "an API key is needed"
+    assert keyed["TLS"].detail.startswith("the certificate works, and expires ")
+
+
+def test_a_server_that_would_not_start_for_its_access(cache: Path, tmp_path: Path) -> None:
+    old = self_signed(tmp_path, begins=-2 * DAY, ends=-DAY)
+    for found, detail, mend in [
+        (access_of(cache, "0.0.0.0"), "without a key", "access.open: true"),
+        (access_of(cache, keys_file=str(tmp_path / "no")), "cannot read", "one a line"),
+        (access_of(cache, **old.access), "has expired", "renew it"),
+    ]:
+        assert not found["access"].ok
+        assert detail in found["access"].detail
+        assert mend in found["access"].mend
+        assert "TLS" not in found
 
 
 def test_the_facts_are_this_machines(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 import { Assistant } from "./assistant.js";
 import { Microphone } from "./audio-in.js";
 import { Player } from "./audio-out.js";
+import { KeyDialog } from "./key-dialog.js";
 import { bindKeys } from "./keys.js";
 import { Link } from "./link.js";
 import { notice } from "./notices.js";
@@ -38,7 +39,7 @@ const page = {
   noticeText: byId("notice-text"),
   stages: byId("stages"),
   reconnect: byId("reconnect"),
-  noticeSettings: byId("notice-settings"),
+  noticeKey: byId("notice-key"),
   announcer: byId("announcer"),
   message: byId("message"),
 };
@@ -72,11 +73,19 @@ const panel = new SettingsPanel(byId, {
     store.save(localStorage, settings);
     assistant.apply(settings);
   },
-  onKey: (key) => {
-    store.saveKey(sessionStorage, key);
-    assistant.link.key = key;
-  },
+  onKey: useKey,
 });
+
+const keyDialog = new KeyDialog(byId, (key) => {
+  panel.showKey(key);
+  useKey(key);
+  assistant.start({ microphone: !assistant.microphone.isOpen });
+});
+
+function useKey(key) {
+  store.saveKey(sessionStorage, key);
+  assistant.link.key = key;
+}
 
 let shownNotice = "";
 let scheduled = false;
@@ -168,7 +177,13 @@ function showNotice(code, detail) {
   page.stages.hidden = stages.length === 0;
   page.stages.replaceChildren(...stages.map(stageItem));
   page.reconnect.hidden = action !== "reconnect";
-  page.noticeSettings.hidden = action !== "settings";
+  page.noticeKey.hidden = action !== "key";
+  if (action === "key") askKey();
+}
+
+/** A key that is set was refused. */
+function askKey() {
+  keyDialog.ask(assistant.link.key !== "");
 }
 
 function hideNotice() {
@@ -197,7 +212,7 @@ function talk() {
 bindKeys({
   button: page.talk,
   isHold: () => assistant.settings.mode === "hold",
-  isBlocked: () => panel.isOpen,
+  isBlocked: () => panel.isOpen || keyDialog.isOpen,
   onPress: () => (assistant.isOpen && assistant.microphone.isOpen ? assistant.press() : talk()),
   onRelease: () => assistant.release(),
   onClick: talk,
@@ -207,7 +222,7 @@ bindKeys({
 page.interrupt.addEventListener("click", () => assistant.interrupt());
 page.end.addEventListener("click", () => assistant.stop());
 page.reconnect.addEventListener("click", () => assistant.start({ microphone: !assistant.microphone.isOpen }));
-page.noticeSettings.addEventListener("click", () => panel.open());
+page.noticeKey.addEventListener("click", askKey);
 byId("dismiss").addEventListener("click", hideNotice);
 byId("compose").addEventListener("submit", (event) => {
   event.preventDefault();

@@ -136,7 +136,7 @@ export class Link {
       return;
     }
     if (!greeted && (await this.#refused())) {
-      if (attempt === this.attempt) this.#set("gone", { refused: true });
+      if (attempt === this.attempt) this.#set("gone", { refused: true, wrong: this.key !== "" });
       return;
     }
     if (attempt === this.attempt) this.#retry(attempt, close);

@@ -22,7 +22,7 @@ const TEXTS = {
  * @param {string} code
  * @param {object} [detail]
  * @returns {{text: string, tone: "info"|"warn", stages: [string, string][], action: string|null}}
- *   `action` is "reconnect", "settings" or null
+ *   `action` is "reconnect", "key" or null
  */
 export function notice(code, detail = {}) {
   if (code === "link-loading") return loading(detail.stages);
@@ -54,8 +54,9 @@ function lost(retryMs) {
   return plain(`The server does not answer. Trying again in ${seconds} s.`, "warn", "reconnect");
 }
 
-function gone({ refused, code, reason }) {
-  if (refused) return plain("This server asks for an access key. Enter it in the settings.", "warn", "settings");
+function gone({ refused, wrong, code, reason }) {
+  if (wrong) return plain("The server did not accept the access key.", "warn", "key");
+  if (refused) return plain("This server needs an access key.", "info", "key");
   if (code === 4001) return plain("This conversation goes on in another window.", "info", "reconnect");
   return plain(reason ? `The server ended the connection: ${reason}` : "The server cannot be reached.", "warn", "reconnect");
 }

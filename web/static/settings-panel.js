@@ -27,13 +27,19 @@ export class SettingsPanel {
       if (event.target === this.dialog) this.dialog.close();
     });
     this.#listen();
-    byId("key").value = key;
-    byId("key").addEventListener("change", ({ target }) => onKey(target.value.trim()));
+    this.key = byId("key");
+    this.showKey(key);
+    this.key.addEventListener("change", ({ target }) => onKey(target.value.trim()));
     this.#fill();
   }
 
   open() {
     this.dialog.showModal();
+  }
+
+  /** Shows a key that was entered elsewhere. */
+  showKey(key) {
+    this.key.value = key;
   }
 
   get isOpen() {

@@ -169,7 +169,7 @@ test("a refused key is told apart from a server that is down", async () => {
   await link.open();
   FakeSocket.all[0].drop();
   await settle();
-  assert.deepEqual(states.at(-1), ["gone", { refused: true }]);
+  assert.deepEqual(states.at(-1), ["gone", { refused: true, wrong: false }]);
   assert.deepEqual(timers, []);
 });
 

@@ -136,7 +136,10 @@ test("stages are read in every form a server may give them", () => {
 });
 
 test("a missing key leads to the settings, a lost server to another try", () => {
-  assert.equal(notice("link-gone", { refused: true }).action, "settings");
+  assert.equal(notice("link-gone", { refused: true }).action, "key");
+  assert.equal(notice("link-gone", { refused: true, wrong: true }).action, "key");
+  assert.match(notice("link-gone", { refused: true }).text, /needs an access key/);
+  assert.match(notice("link-gone", { refused: true, wrong: true }).text, /did not accept/);
   assert.equal(notice("link-gone", { code: 1011, reason: "out of memory" }).action, "reconnect");
   assert.match(notice("link-gone", { reason: "out of memory" }).text, /out of memory/);
 });
