@@ -1,0 +1,41 @@
+"""Fixtures of the tests with public clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.support.speech import Speaker
+
+from .node_clients import NODE_CLIENTS
+from .python_clients import PYTHON_CLIENTS
+from .report import KINDS, Client
+from .runs import Runs
+
+CLIENTS = (*PYTHON_CLIENTS, *NODE_CLIENTS)
+
+
+def _wanted(items: list[pytest.Item]) -> Iterator[tuple[Client, str]]:
+    """What the tests of this run ask for, by their parameters ``client`` and ``kind``."""
+    for item in items:
+        if "clients" in getattr(item, "fixturenames", ()):
+            yield from ((client, kind) for client in CLIENTS for kind in KINDS)
+        elif isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            parameters = item.callspec.params
+            if isinstance(parameters.get("client"), Client):
+                yield parameters["client"], parameters["kind"]
+
+
+@pytest.fixture(scope="session")
+def clients() -> tuple[Client, ...]:
+    """Every client; a test that has this fixture asks for all of their reports."""
+    return CLIENTS
+
+
+@pytest.fixture(scope="session")
+def runs(
+    speaker: Speaker, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Runs:
+    """Runs of clients, each done once for all tests."""
+    folder = tmp_path_factory.mktemp("clients")
+    return Runs(speaker, folder, request, _wanted(request.session.items))

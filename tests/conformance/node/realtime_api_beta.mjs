@@ -1,0 +1,177 @@
+// RealtimeClient of `openai-realtime-api`, the published port of OpenAI's `realtime-api-beta`.
+//
+// Node has the WebSocket of browsers, so the client takes their way: the key and the dialect
+// are asked for in subprotocols.
+
+import { RealtimeClient } from 'openai-realtime-api';
+
+import {
+  check, Events, getWeather, HEARD_MS, INSTRUCTIONS, job, LONG_QUESTION, Microphone, readSpeech,
+  report, TOOL, TOOL_QUESTION, WRITTEN_QUESTION,
+} from './common.mjs';
+
+const SAMPLES_PER_MS = 24;
+
+const client = new RealtimeClient({
+  url: `${job.url.replace('http', 'ws')}/v1/realtime`,
+  model: job.model,
+  apiKey: 'none',
+});
+// Failures of the conversation's own handlers are told by console.error, in debug mode only.
+client.conversation.debug = true;
+
+const known = new Set([
+  ...Object.keys(client.conversation.EventProcessors),
+  'session.created', 'session.updated', 'conversation.created', 'error', 'rate_limits.updated',
+  'input_audio_buffer.committed', 'input_audio_buffer.cleared', 'response.done',
+  'response.content_part.done', 'response.audio.done', 'response.audio_transcript.done',
+  'response.text.done', 'response.function_call_arguments.done',
+  'conversation.item.input_audio_transcription.delta',
+  'conversation.item.input_audio_transcription.failed',
+]);
+
+const events = new Events();
+let heardMs = 0;
+let told = null;
+
+client.on('realtime.event', ({ source, event }) => {
+  if (source !== 'server') return;
+  if (!known.has(event.type)) report.error(`unknown event: ${event.type}`);
+  if (event.type === 'error') report.error(`error: ${JSON.stringify(event.error)}`);
+  events.add(event);
+});
+client.on('conversation.updated', ({ delta }) => {
+  if (delta?.audio) heardMs += delta.audio.length / SAMPLES_PER_MS;
+});
+client.on('conversation.interrupted', (event) => events.add({ ...event, type: 'interrupted' }));
+client.on('conversation.item.completed', ({ item }) => events.add({ type: 'completed', item }));
+client.realtime.on('close', (event) => events.add(event));
+
+// On only while somebody speaks: the client keeps all that it has sent, and copies it sample
+// by sample with every piece.
+const microphone = new Microphone((pcm) =>
+  client.appendInputAudio(new Int16Array(new Uint8Array(pcm).buffer)),
+);
+
+async function connect() {
+  client.updateSession({ instructions: INSTRUCTIONS, turn_detection: { type: 'server_vad' } });
+  await client.connect();
+  await client.waitForSessionCreated();
+}
+
+async function configure() {
+  const from = events.count;
+  client.addTool(TOOL, (args) => {
+    // What follows is to be said, not called again.
+    if (!job.scripted) client.updateSession({ tool_choice: 'none' });
+    return getWeather(args);
+  });
+  const { session } = await events.next(
+    'session.updated', from, (event) => event.session.tools.length > 0,
+  );
+  check(session.tools[0].name === TOOL.name, 'the tools are not echoed');
+  check(session.instructions === INSTRUCTIONS, 'the instructions are not echoed');
+  check(session.turn_detection.type === 'server_vad', 'turn_detection is not echoed');
+  check(session.modalities.includes('audio'), 'the modalities are not echoed');
+}
+
+async function spokenTurn() {
+  const from = events.count;
+  microphone.on();
+  microphone.say(readSpeech(job.question));
+  await events.next('input_audio_buffer.committed', from);
+  microphone.off();
+  const { item } = await completed('assistant', from);
+  await events.next('response.done', from);
+  check(item.formatted.transcript, 'the reply has no transcript');
+  check(item.formatted.audio.length > 300 * SAMPLES_PER_MS, 'the reply has no audio');
+}
+
+async function transcription() {
+  await events.next('conversation.item.input_audio_transcription.completed');
+  const user = client.conversation.getItems().find((each) => each.role === 'user');
+  check(user?.formatted.transcript.trim(), 'the question has no transcript');
+  check(user.formatted.audio.length > 0, 'the question has no audio');
+}
+
+async function textTurn() {
+  const from = events.count;
+  client.sendUserMessageContent([{ type: 'input_text', text: WRITTEN_QUESTION }]);
+  const { item } = await completed('assistant', from);
+  await events.next('response.done', from);
+  check(item.formatted.transcript, 'the reply has no transcript');
+  const asked = client.conversation.getItems().filter((each) => each.role === 'user').at(-1);
+  check(asked.formatted.text === WRITTEN_QUESTION, 'the question is not in the conversation');
+}
+
+async function toolCall() {
+  const from = events.count;
+  if (!job.scripted) client.updateSession({ tool_choice: { type: 'function', name: TOOL.name } });
+  client.sendUserMessageContent([{ type: 'input_text', text: TOOL_QUESTION }]);
+  const called = (event) => event.item.type === 'function_call';
+  const { item: call } = await events.next('response.output_item.done', from, called);
+  check(call.status === 'completed' && call.name === TOOL.name, JSON.stringify(call));
+  // The client answers the call and asks for the next reply by itself.
+  const { item } = await completed('assistant', from);
+  await events.next('response.done', events.all.findLastIndex((event) => event.item === item));
+  const heard = item.formatted.transcript;
+  if (job.scripted) check(heard.includes('rain'), `the output is not known: ${heard}`);
+  const kept = client.conversation.getItem(call.id);
+  check(kept.formatted.tool.arguments === call.arguments, 'the deltas are not the arguments');
+}
+
+async function interruption() {
+  const from = events.count;
+  client.sendUserMessageContent([{ type: 'input_text', text: LONG_QUESTION }]);
+  const before = heardMs;
+  const first = await events.next('response.audio.delta', from);
+  const began = performance.now();
+  await events.next('response.audio.delta', from, () => heardMs - before >= HEARD_MS);
+  microphone.on();
+  microphone.say(readSpeech(job.interjection));
+  const interrupted = await events.next('interrupted', from);
+  const cut = events.all.indexOf(interrupted);
+  const playedMs = Math.floor(Math.min(performance.now() - began, heardMs - before));
+  tellHeard(first, playedMs);
+  const mine = (event) => event.response.id === first.response_id;
+  const { response } = await events.next('response.done', from, mine);
+  if (job.scripted) check(response.status === 'cancelled', `not cut off: ${response.status}`);
+  const next = await events.next('response.done', cut, (event) => !mine(event));
+  check(next.response.status === 'completed', `the next reply: ${next.response.status}`);
+  microphone.off();
+  const late = events.of('response.audio.delta', cut);
+  check(late.every((event) => event.response_id !== first.response_id), 'old audio came late');
+}
+
+/** What the client's own cancelResponse() sends after its cancel, for which it is too late. */
+function tellHeard({ item_id, content_index }, audio_end_ms) {
+  told = { item_id, content_index, audio_end_ms };
+  client.realtime.send('conversation.item.truncate', told);
+}
+
+async function truncation() {
+  const truncated = await events.next('conversation.item.truncated');
+  check(truncated.item_id === told.item_id, 'another item was truncated');
+  check(truncated.audio_end_ms === told.audio_end_ms, 'truncated elsewhere');
+  const kept = client.conversation.getItem(told.item_id).formatted.audio.length;
+  check(kept <= told.audio_end_ms * SAMPLES_PER_MS, 'the client kept what was not heard');
+}
+
+async function end() {
+  client.disconnect();
+  await events.next('close');
+}
+
+const completed = (role, from) =>
+  events.next('completed', from, ({ item }) => item.role === role);
+
+await report.feature('connect', connect);
+await report.feature('configure', configure);
+await report.feature('spoken turn', spokenTurn);
+await report.feature('transcription', transcription);
+await report.feature('text turn', textTurn);
+await report.feature('tool call', toolCall);
+await report.feature('interruption', interruption);
+await report.feature('truncation', truncation);
+await report.feature('end', end);
+report.print();

@@ -1,0 +1,167 @@
+"""What a client's run found, and the table of all of them in ``docs/clients.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+TABLE = Path(__file__).parents[2] / "docs" / "clients.md"
+
+OK = "ok"
+
+KINDS = ("scripted", "real")
+"""Servers that clients are run against: given lines, and the embedded models."""
+
+FEATURES = (
+    "connect",
+    "configure",
+    "spoken turn",
+    "transcription",
+    "text turn",
+    "tool call",
+    "interruption",
+    "truncation",
+    "end",
+)
+"""What every client's script tries, in this order.
+
+``connect``: the connection is open and the session has begun. ``configure``: instructions,
+tools and turn detection are taken. ``spoken turn``: a question is streamed as a microphone
+does, and a reply sounds. ``transcription``: the client is told what was asked. ``text turn``: a
+written message is answered. ``tool call``: a function runs, its output goes back, and the model
+goes on. ``interruption``: the reply stops when the person speaks over it. ``truncation``: the
+client says what was heard, and that is acknowledged. ``end``: the connection ends clean.
+"""
+
+
+class Report(msgspec.Struct, forbid_unknown_fields=True):
+    """The one JSON object that a script prints, on the last line of its output."""
+
+    features: dict[str, str]
+    """By name: ``ok``, or why not."""
+
+    errors: list[str] = []
+    """Every error, unknown event and parse failure that the client's own side noticed."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """A public client, as its package is installed.
+
+    Args:
+        name: How tests and the table call it.
+        package: The index and the package, as ``PyPI openai``.
+        version: Exactly what is installed.
+        dialect: ``GA`` or ``beta``.
+        turns: How its script takes turns: ``server VAD``, ``semantic VAD``, ``push to talk``.
+        command: Returns the command line before the job's JSON text; makes the client's
+            environment first, so it may take long.
+        folder: Where it is run.
+        secure: Whether it speaks TLS only.
+        lacks: Features that the client itself has no way to, and why.
+        real_lacks: The same, where the embedded model answers.
+    """
+
+    name: str
+    package: str
+    version: str
+    dialect: str
+    turns: str
+    command: Callable[[], list[str]]
+    folder: Path
+    secure: bool = False
+    lacks: Mapping[str, str] = field(default_factory=dict[str, str])
+    real_lacks: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def lacking(self, kind: str) -> Mapping[str, str]:
+        """Return what can't be tried with a kind of server, and why."""
+        return {**self.lacks, **(self.real_lacks if kind == "real" else {})}
+
+
+def read_report(output: str) -> Report:
+    """Return the report at the end of what a script printed.
+
+    Raises:
+        AssertionError: there is none; the message holds the end of the output.
+    """
+    lines = output.strip().splitlines()
+    try:
+        return msgspec.json.decode(lines[-1], type=Report)
+    except (IndexError, msgspec.MsgspecError) as error:
+        tail = "\n".join(lines[-30:])
+        raise AssertionError(f"no report at the end of the output ({error}):\n{tail}") from None
+
+
+def faults(client: Client, kind: str, report: Report) -> list[str]:
+    """Return in words what is not as it must be; empty where all is well."""
+    lacks = client.lacking(kind)
+    told = [(name, report.features.get(name, "not reported")) for name in FEATURES]
+    found = [f"{name}: {why}" for name, why in told if name not in lacks and why != OK]
+    found += [
+        f"{name}: works, though declared as lacking"
+        for name, why in told
+        if name in lacks and why == OK
+    ]
+    found += [f"unknown feature: {name}" for name in report.features if name not in FEATURES]
+    return found + [f"error: {error}" for error in report.errors]
+
+
+HEAD = """\
+# Clients
+
+Public clients of the Realtime protocol, unmodified, at the versions that the tests install. This
+file is written by `tests/conformance`, which runs every one of them against a server with given
+lines (`scripted`) and against the embedded models (`real`); a feature counts only where the
+client noticed no error in the whole run. A dash is something that the client has no way to.
+
+| feature | what is tried |
+|---|---|
+| spoken turn | a question is streamed as a microphone does, and a reply sounds |
+| transcription | the client is told what was asked |
+| text turn | a written message is answered |
+| tool call | a function runs, its output goes back, and the model goes on |
+| interruption | speaking over the reply stops it |
+| truncation | the client says how much was heard, and that is acknowledged |
+
+`wss` clients can't be told to do without TLS.
+"""
+
+COLUMNS = FEATURES[2:-1]
+"""``connect``, ``configure`` and ``end`` are part of each of the others."""
+
+
+def table(found: Mapping[tuple[str, str], Report], clients: Iterable[Client]) -> str:
+    """Return the text of :data:`TABLE`, given the report of each (client's name, kind)."""
+    clients = sorted(clients, key=lambda client: (client.dialect == "beta", client.name))
+    head = ("client", "package", "dialect", "scheme", "turns", *COLUMNS)
+    text = HEAD
+    notes: dict[str, int] = {}
+    for kind in KINDS:
+        rows = [_row(client, kind, found[client.name, kind], notes) for client in clients]
+        text += f"\n## {kind.capitalize()}\n\n" + _lines([head, ("---",) * len(head), *rows])
+    if notes:
+        text += "\n" + "".join(f"{number}. {note}\n" for note, number in notes.items())
+    return text
+
+
+def _row(client: Client, kind: str, report: Report, notes: dict[str, int]) -> tuple[str, ...]:
+    lacks = client.lacking(kind)
+
+    def cell(feature: str) -> str:
+        if feature in lacks:
+            return f"– ({notes.setdefault(lacks[feature], len(notes) + 1)})"
+        if report.features.get(feature) != OK:
+            return "**fails**"
+        return "yes" if not faults(client, kind, report) else "with errors"
+
+    index, _, name = client.package.rpartition(" ")
+    package = f"{index} `{name}` {client.version}"
+    scheme = "wss" if client.secure else "ws"
+    return (client.name, package, client.dialect, scheme, client.turns, *map(cell, COLUMNS))
+
+
+def _lines(rows: Iterable[tuple[str, ...]]) -> str:
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

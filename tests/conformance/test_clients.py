@@ -1,0 +1,30 @@
+"""Public clients, unmodified, each in an environment of its own, against whole servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from .python_clients import PYTHON_CLIENTS
+from .report import KINDS, TABLE, Client, faults, table
+from .runs import Runs
+
+pytestmark = [
+    pytest.mark.models,
+    pytest.mark.server,
+    # The first test of a kind runs all clients, and may have to install them.
+    pytest.mark.timeout(1800),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("client", PYTHON_CLIENTS, ids=lambda client: client.name)
+def test_python_client(client: Client, kind: str, runs: Runs) -> None:
+    assert not faults(client, kind, runs.of(client, kind))
+
+
+def test_the_table_says_what_was_found(clients: tuple[Client, ...], runs: Runs) -> None:
+    found = {(client.name, kind): runs.of(client, kind) for client in clients for kind in KINDS}
+    text = table(found, clients)
+    before = TABLE.read_text(encoding="utf-8") if TABLE.exists() else ""
+    TABLE.write_text(text, encoding="utf-8")
+    assert text == before, f"{TABLE} was not up to date; it is now: look at the difference"
