@@ -76,6 +76,9 @@ class Response:
         self._state = state
         self._message: Message | None = None
         self._calls: dict[int, Call] = {}
+        self._whole: Call | None = None
+        """A call that is all there, but not yet told to be done."""
+
         self._items: list[Message | Call] = []
         """What it writes, in order of appearance."""
 
@@ -129,6 +132,7 @@ class Response:
         """Take in what a stage made."""
         match event:
             case ReplyText(text=text):
+                self._close_whole()
                 self._say().add_text(text)
             case ReplyWords() | ReplyAudio() if not self.audible:
                 # A client that asked for text gets no sound, whatever a stage makes.
@@ -174,9 +178,8 @@ class Response:
         self._context = Context((), ())
         for each in self._items:
             if not each.done:
-                # A call that ends is told to be whole; this one was not.
-                whole = status is ResponseStatus.COMPLETED and each is self._message
-                each.close(whole)
+                said = status is ResponseStatus.COMPLETED and each is self._message
+                each.close(said or each is self._whole)
         done = replace(
             self._view(status),
             reason=reason,
@@ -220,8 +223,16 @@ class Response:
             self._items.append(self._message)
         return self._message
 
+    def _close_whole(self) -> None:
+        if self._whole is not None:
+            self._whole.close(complete=True)
+            self._whole = None
+
     def _call(self, event: ReplyCall) -> None:
         call = self._calls.get(event.index)
+        if call is not None and call is self._whole:
+            return
+        self._close_whole()
         if call is None:
             if len(self._calls) >= MAX_CALLS:
                 return
@@ -232,7 +243,9 @@ class Response:
             return
         call.add(event.arguments)
         if event.done:
-            call.close(complete=True)
+            # Told only when more follows or the response ends: clients answer a call as
+            # soon as it is done, and could not while its response still runs.
+            self._whole = call
 
     def _end(self, event: ReplyEnded, now: float) -> None:
         match event.outcome:

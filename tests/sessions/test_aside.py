@@ -47,11 +47,11 @@ def test_it_writes_items_that_do_not_join_the_conversation() -> None:
         "AudioDelta",
         "OutputItemAdded",
         "CallDelta",
-        "CallDone",
-        "OutputItemDone",
         "AudioDone",
         "TranscriptDone",
         "ContentPartDone",
+        "OutputItemDone",
+        "CallDone",
         "OutputItemDone",
         "ResponseDone",
     ]

@@ -41,6 +41,8 @@ def test_a_call_has_the_protocols_order() -> None:
     peer = asked()
     told = peer.reply_call("weather", '{"place":', done=False)
     told += peer.reply_call("weather", '"Oslo"}')
+    # Not told to be done before its response is: a client answers a call at once.
+    told += peer.reply_end()
     assert names(told) == [
         "OutputItemAdded",
         "ItemAdded",
@@ -49,6 +51,7 @@ def test_a_call_has_the_protocols_order() -> None:
         "CallDone",
         "ItemDone",
         "OutputItemDone",
+        "ResponseDone",
     ]
     added = of(fx.OutputItemAdded, told)[0].item
     assert (added.kind, added.status) == (ItemKind.FUNCTION_CALL, ItemStatus.IN_PROGRESS)
@@ -60,8 +63,25 @@ def test_a_call_has_the_protocols_order() -> None:
     assert len(done.call_id) <= 32
     finished = of(fx.OutputItemDone, told)[0].item
     assert (finished.status, finished.arguments) == (ItemStatus.COMPLETED, '{"place":"Oslo"}')
-    assert names(peer.reply_end()) == ["ResponseDone"]
     assert peer.last(fx.ResponseDone).response.output == (finished,)
+
+
+def test_a_call_is_done_when_something_follows_it() -> None:
+    peer = asked()
+    assert "CallDone" not in names(peer.reply_call("weather", "{}"))
+    assert names(peer.reply_call("time", "", index=1, done=False))[:3] == [
+        "CallDone",
+        "ItemDone",
+        "OutputItemDone",
+    ]
+
+
+def test_a_call_that_was_whole_is_done_even_when_its_response_is_cancelled() -> None:
+    peer = asked()
+    peer.reply_call("weather", "{}")
+    peer.feed(ev.CancelResponse())
+    assert peer.last(fx.CallDone).name == "weather"
+    assert peer.last(fx.OutputItemDone).item.status is ItemStatus.COMPLETED
 
 
 def test_a_message_stays_open_while_calls_come_and_go() -> None:

@@ -244,6 +244,20 @@ def test_speech_behind_the_look_at_a_pause_is_recognized_where_voice_activity_fa
     assert len(peer.last(wx.StartRecognition).pcm) == 48 * 1200
 
 
+def test_the_words_of_an_older_item_are_its_own_also_in_a_pause() -> None:
+    peer = Peer.attached(SPECULATION, POLITE, transcription=Transcription(model="whisper-1"))
+    peer.speech(600)
+    peer.feed(ev.CommitAudio())
+    older = peer.last(wx.StartRecognition).recognition_id
+    peer.speech(600)
+    peer.silence(200)
+    peer.feed(ev.RecognitionEnded(older, "one"))
+    assert peer.last(fx.TranscriptionDone).item_id == peer.last(fx.BufferCommitted).item_id
+    peer.recognize("two")
+    peer.silence(100)
+    assert [done.transcript for done in of(fx.TranscriptionDone, peer.effects)] == ["one", "two"]
+
+
 # Cancelled answers.
 
 

@@ -64,6 +64,8 @@ TEXTS = st.sampled_from(["", " ", "yes", "well then", "a text that is much too l
 SCRIPTS = st.sampled_from(["s", "sss", "sss..", "sss......", "..", "....", "sss...sss......"])
 """Speech and silence, 100 ms a letter."""
 
+HELLO = (Part(PartKind.INPUT_TEXT, "hello"),)
+
 PROBABILITIES = st.lists(st.floats(0, 1) | st.just(float("nan")), max_size=20).map(tuple)
 
 VALUES: dict[str, list[Any]] = {
@@ -109,10 +111,10 @@ OPTIONS = st.builds(
     ev.ResponseOptions,
     instructions=st.none() | TEXTS,
     modality=st.none() | st.sampled_from(Modality),
-    voice=st.sampled_from([None, "bob", "eve"]),
-    max_output_tokens=st.sampled_from([None, 5, 5000]),
+    voice=st.sampled_from([None, None, None, "bob", "eve"]),
+    max_output_tokens=st.sampled_from([None, None, None, 5, 5000]),
     tools=st.sampled_from([None, None, (), (Tool(name="g"),)]),
-    tool_choice=st.sampled_from([None, None, ToolChoice(mode=ToolMode.REQUIRED)]),
+    tool_choice=st.sampled_from([None, None, None, ToolChoice(mode=ToolMode.REQUIRED)]),
     out_of_band=st.booleans(),
     input=INPUTS,
 )
@@ -288,6 +290,41 @@ class SessionMachine(RuleBasedStateMachine):
             reference = ev.ItemReference(pick(self.watcher.items, refer, "none"))
             options = replace(options, input=((options.input or ())[:2]) + (reference,))
         self.feed(ev.CreateResponse(options, "e"))
+
+    @rule(
+        aside=st.booleans(),
+        script=st.lists(st.sampled_from(["say", "call", "piece", "fitted"]), max_size=5),
+        ends=st.sampled_from(["not", "cancelled", "cut", *ev.ReplyOutcome]),
+        gave=st.booleans(),
+    )
+    def be_answered(
+        self, aside: bool, script: list[str], ends: str | ev.ReplyOutcome, gave: bool
+    ) -> None:
+        self.feed(ev.CreateItem(NewItem(role=Role.USER, parts=HELLO)))
+        self.feed(ev.CreateResponse(ev.ResponseOptions(out_of_band=aside)))
+        reply = self.reply(0)
+        if reply is None:
+            return
+        for number, what in enumerate(script):
+            match what:
+                case "say":
+                    self.say_words(0, 0.5)
+                case "fitted":
+                    self.feed(ev.ReplyFitted(reply.id, reply.epoch or 0, number))
+                case _:
+                    self.call(0, 0, number, '{"a":1}', what == "call")
+        match ends:
+            case ev.ReplyOutcome():
+                self.end_reply(0, 0, ends)
+            case "cancelled":
+                self.feed(ev.CancelResponse(reply.id))
+            case "cut":
+                self.talk("ss", lag=False)
+            case _:
+                pass
+        for item in [output.item for output in reply.outputs if output.called and gave]:
+            output = NewItem(kind=ItemKind.FUNCTION_OUTPUT, call_id=item.call_id, output="2")
+            self.feed(ev.CreateItem(output))
 
     @rule(named=st.booleans(), number=OFTEN_NEWEST)
     def cancel(self, named: bool, number: int) -> None:
