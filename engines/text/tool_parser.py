@@ -31,8 +31,9 @@ class ToolParser:
     White space ahead of all text and around calls is dropped where calls are made.
     """
 
-    def __init__(self, dialect: ToolDialect, names: Set[str]) -> None:
-        """``names``: the functions on offer."""
+    def __init__(self, dialect: ToolDialect, names: Set[str], *, only_calls: bool = False) -> None:
+        """``names``: the functions on offer; ``only_calls``: what is not one is dropped."""
+        self._only_calls = only_calls
         self._dialect = dialect
         self._names = names
         self._state: _State = self._in_text
@@ -71,14 +72,17 @@ class ToolParser:
                 self._break()
         return self._take()
 
-    def flush(self) -> list[str | CallDelta]:
-        """Return what is left when the model has stopped; a call that is open is done."""
+    def flush(self, *, cut: bool = False) -> list[str | CallDelta]:
+        """Return what is left when the model has stopped; a call that is open is done.
+
+        ``cut``: it was stopped. The beginning of a call without a name is no text then.
+        """
         if self._state == self._in_text:
             self._write(self._held)
         elif self._state == self._after:
             self._write("" if self._dialect.end.startswith(self._held) else self._held)
         elif self._name is None:
-            self._write(self._dialect.start + self._head)
+            self._write("" if cut else self._dialect.start + self._head)
         elif not self._done:
             self._piece += self._held
             self._finish()
@@ -107,9 +111,9 @@ class ToolParser:
             self._blank, self._wrote = "", True
 
     def _tell_text(self) -> None:
-        if self._text:
+        if self._text and not self._only_calls:
             self._out.append(self._text)
-            self._text = ""
+        self._text = ""
 
     def _tell_call(self, *, done: bool) -> None:
         if self._name is not None and (self._piece or done or not self._told):

@@ -56,8 +56,10 @@ class ToolPlanner:
         names = [tool.name for tool in callable_tools(tools, choice)]
         constraint = constrain({name: schemas[name] for name in names}, choice, self._dialect)
         tokens = self._known.remember(hash(tools), lambda: self._measure(tools, schemas))
-        offered = frozenset(names)
-        return ToolPlan(tools, tokens, constraint, lambda: ToolParser(self._dialect, offered))
+        dialect, offered, only_calls = self._dialect, frozenset(names), choice.mode != "auto"
+        return ToolPlan(
+            tools, tokens, constraint, lambda: ToolParser(dialect, offered, only_calls=only_calls)
+        )
 
     def _measure(self, tools: tuple[Tool, ...], schemas: dict[str, dict[str, Any]]) -> int:
         """The tokens that all of them take, once each is known to be enforceable."""

@@ -333,7 +333,7 @@ class _Writing:
             return [self._text(piece.text)] if piece.text else []
         made = self._parser.feed(piece.text)
         if piece.finish is not None:
-            made += self._parser.flush()
+            made += self._parser.flush(cut=piece.finish == "length")
         return [self._text(each) if isinstance(each, str) else self._call(each) for each in made]
 
     def _text(self, text: str) -> TextDelta:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.engines.chunks import CallDelta
-from antiphon.engines.deployment import ToolDialect
+from antiphon.engines.deployment import DeploymentError, ToolDialect, parse_deployment
 from antiphon.engines.text.tool_parser import HEAD_CHARS, ToolParser
 
 HERMES = ToolDialect()
@@ -169,10 +169,30 @@ def test_text_is_held_back_only_where_it_may_be_a_mark() -> None:
     assert parser.feed("uch>") == ["<touch>"]
 
 
+@pytest.mark.parametrize("text", ["So. <tool_call>", 'So. <tool_call>{"name": "get_'])
+def test_the_beginning_of_a_call_that_is_cut_off_is_no_text(text: str) -> None:
+    parser = ToolParser(HERMES, NAMES)
+    assert parser.feed(text) == ["So. "]
+    assert parser.flush(cut=True) == []
+
+
+@pytest.mark.parametrize("rest", ["", "\n", "\n<tool", "\n<tool_call>\n{", " Done."])
+def test_there_is_no_text_where_only_calls_are_wanted(rest: str) -> None:
+    parser = ToolParser(HERMES, NAMES, only_calls=True)
+    made = parser.feed(f"Well. {TIME}{rest}") + parser.flush(cut=True)
+    assert made == [CallDelta(0, "get_time", "{}", True)]
+
+
 def test_another_dialect() -> None:
     dialect = ToolDialect(start="[CALL]", end="[/CALL]", name_key="fn", arguments_key="parameters")
     text = 'Yes. [CALL]{"fn": "get_time", "parameters": {"name": "arguments"}}[/CALL]'
     assert parse(list(text), dialect) == ["Yes. ", ("get_time", '{"name": "arguments"}')]
+
+
+@pytest.mark.parametrize("dialect", [{"start": "|", "end": "|"}, {"name_key": "arguments"}])
+def test_a_dialect_that_could_not_be_read_is_refused(dialect: dict[str, str]) -> None:
+    with pytest.raises(DeploymentError, match=r"stages\.ar\.tool_dialect: expected two marks"):
+        parse_deployment({"stages": {"ar": {"use": "vllm", "tool_dialect": dialect}}})
 
 
 def test_what_never_becomes_a_call_is_held_back_within_bounds() -> None:

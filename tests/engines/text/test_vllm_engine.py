@@ -240,7 +240,8 @@ def check_call(name: str, arguments: str) -> None:
 @pytest.mark.parametrize("text", ["What is the weather in Paris?", "Tell me a joke.", "Stop."])
 @pytest.mark.parametrize("temperature", [0.0, 1.5])
 def test_a_call_of_one_function_is_always_made(lab: Lab, text: str, temperature: float) -> None:
-    request = replace(calling(text, "function", "get_weather"), temperature=temperature)
+    request = calling(text, "function", "get_weather", max_tokens=120)
+    request = replace(request, temperature=temperature)
     ((name, arguments),), end = lab.run(lambda: lab.calls(request))
     assert name == "get_weather"
     check_call(name, arguments)
