@@ -67,7 +67,6 @@ _OutputEffect: TypeAlias = (
     | fx.ContentPartDone
     | fx.TextDone
     | fx.TranscriptDone
-    | fx.AudioDone
     | fx.CallDone
 )
 _SimpleEffect: TypeAlias = (
@@ -255,8 +254,6 @@ class WireEncoder:
                 return "response.output_text.done", {**at_json(at), "text": text}
             case fx.TranscriptDone(at=at, text=text):
                 return "response.output_audio_transcript.done", {**at_json(at), "transcript": text}
-            case fx.AudioDone(at=at):
-                return "response.output_audio.done", at_json(at)
             case fx.CallDone(at=at, call_id=call_id):
                 body = {"call_id": call_id, "name": effect.name, "arguments": effect.arguments}
                 return "response.function_call_arguments.done", {**call_at_json(at), **body}

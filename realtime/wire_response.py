@@ -14,7 +14,7 @@ from .dialect import Dialect
 from .refusals import not_one_of
 from .wire_items import input_item, item_json
 from .wire_session import format_json, tokens_json
-from .wire_settings import audio_format, check_temperature, modality, voice_name
+from .wire_settings import audio_format, modality, voice_name
 from .wire_tools import tool_choice, tools
 
 Json = dict[str, Any]
@@ -37,16 +37,14 @@ def response_options(
     voice = spoken.voice or response.voice
     tokens = response.max_output_tokens
     tokens = response.max_response_output_tokens if tokens is None else tokens
-    choice, temperature = response.tool_choice, response.temperature
+    choice = response.tool_choice
     return events.ResponseOptions(
         instructions=response.instructions,
         modality=modality(response.output_modalities, response.modalities, "response"),
         voice=voice_name(voice) if voice else None,
         output_format=audio_format(form, "response.audio.output.format") if form else None,
         max_output_tokens=None if tokens == "inf" else tokens,
-        temperature=None
-        if temperature is None
-        else check_temperature(temperature, "response.temperature"),
+        temperature=response.temperature,
         metadata=_metadata(response.metadata),
         tools=None if response.tools is None else tools(response.tools, "response.tools"),
         tool_choice=None

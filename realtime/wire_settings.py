@@ -43,9 +43,6 @@ BETA_FORMATS = {
     "g711_alaw": st.AudioFormat.PCMA,
 }
 
-TEMPERATURE = (0.0, 2.0)
-"""The lowest and the highest that is allowed."""
-
 MAX_LIST = 128
 """Keywords or languages of a transcription."""
 
@@ -120,7 +117,6 @@ def _with_answers(
     offered = _said(session.tools)
     choice: st.Maybe[str | ToolChoiceIn] = _said(session.tool_choice)
     truncation: st.Maybe[str | TruncationIn] = _said(session.truncation)
-    temperature = _said(session.temperature)
     return replace(
         patch,
         instructions=_said(session.instructions),
@@ -129,9 +125,7 @@ def _with_answers(
         voice=st.UNSET if voice is st.UNSET else voice_name(voice),
         speed=_first(spoken.speed, session.speed),
         max_output_tokens=None if isinstance(tokens, str) else tokens,
-        temperature=st.UNSET
-        if temperature is st.UNSET
-        else check_temperature(temperature, "session.temperature"),
+        temperature=_said(session.temperature),
         tools=st.UNSET if offered is st.UNSET else tools(offered, "session.tools"),
         tool_choice=st.UNSET
         if choice is st.UNSET
@@ -184,18 +178,6 @@ def audio_format(form: FormatIn | str, param: str) -> st.AudioFormat:
 def voice_name(voice: str | VoiceIdIn) -> str:
     """Return a voice's name, however it is given."""
     return voice if isinstance(voice, str) else voice.id
-
-
-def check_temperature(value: float, param: str) -> float:
-    """Return a temperature that models can be given.
-
-    Raises:
-        Refusal: it is out of range.
-    """
-    low, high = TEMPERATURE
-    if not low <= value <= high:
-        raise Refusal("invalid_value", f"{param} must be from {low} to {high}.", param)
-    return value
 
 
 def enum(kind: type[E], value: str, param: str) -> E:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator
+from copy import deepcopy
+from itertools import islice
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -187,6 +189,15 @@ _TEXTS = (
 _NUMBERS = (0, -1, 1, 2**31, 2**63 - 1, 2**64, -(2**63), 10**30, 0.5, -0.0, 1e308, 5e-324)
 _OTHERS: tuple[Any, ...] = (None, True, False, [], {}, [[]], [None], {"type": None}, {"": ""})
 
+MAX_PATHS = 300
+"""Members of an event that may be changed: what has grown large is not looked into."""
+
+MAX_CHARS = 4_000_000
+"""Of a message; longer ones only take longer."""
+
+SMALL = 5_000
+"""Bytes of a list up to which its entries are repeated many times."""
+
 Path = tuple[Any, Any]
 """A container, and where in it."""
 
@@ -200,6 +211,8 @@ def messages(random: Random) -> Iterator[str | bytes]:
         for _ in range(random.choice((0, 1, 1, 1, 2, 3, 6))):
             _mutate(event, random)
         text = msgspec.json.encode(event).decode()
+        if len(text) > MAX_CHARS:
+            continue
         roll = random.random()
         if roll < 0.12:
             yield _garbled(text, random)
@@ -214,15 +227,16 @@ def _copied(event: Json) -> Json:
 
 
 def _paths(value: Any) -> Iterator[Path]:
-    inner: Any = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, each in list(inner):
+    keys: list[Any] = list(cast(Json, value) if isinstance(value, dict) else range(len(value)))
+    for key in keys:
+        each: Any = cast(Any, value)[key]
         yield value, key
         if isinstance(each, dict | list):
             yield from _paths(each)
 
 
 def _mutate(event: Json, random: Random) -> None:
-    paths = list(_paths(event))
+    paths = list(islice(_paths(event), MAX_PATHS))
     if not paths:
         event["type"] = random.choice(_TYPES)
         return
@@ -233,7 +247,7 @@ def _mutate(event: Json, random: Random) -> None:
         case 1:
             _duplicate(place, key, random)
         case 2:
-            place[key] = random.choice(_OTHERS)
+            place[key] = deepcopy(random.choice(_OTHERS))
         case 3:
             place[key] = random.choice(_TEXTS)
         case 4:
@@ -250,14 +264,17 @@ def _mutate(event: Json, random: Random) -> None:
 
 
 def _duplicate(place: Any, key: Any, random: Random) -> None:
-    if isinstance(place, list):
-        place.extend([place[key]] * random.choice((1, 2, 50)))
+    if isinstance(key, int):
+        small = len(place) < MAX_PATHS and len(msgspec.json.encode(place)) < SMALL
+        times = random.choice((1, 2, 20)) if small else 1
+        place.extend([deepcopy(place[key]) for _ in range(times)])
     else:
-        place[random.choice((f"{key}_2", key.upper(), "type", "id", ""))] = place[key]
+        name = random.choice((f"{key}_2", key.upper(), "type", "id", ""))
+        place[name] = deepcopy(place[key])
 
 
 def _nested(value: Any, random: Random) -> Any:
-    for _ in range(random.choice((1, 2, 200))):
+    for _ in range(random.choice((1, 2, 60))):
         value = {"type": value} if random.random() < 0.5 else [value]
     return value
 
@@ -265,11 +282,11 @@ def _nested(value: Any, random: Random) -> Any:
 def _huge(random: Random) -> Any:
     match random.randrange(4):
         case 0:
-            return "x" * random.choice((65, 513, 20_000, 300_000))
+            return "x" * random.choice((65, 65, 513, 513, 20_000, 300_000))
         case 1:
             return "A" * 4 * random.choice((1, 1000, 40_000))
         case 2:
-            return [random.choice(_OTHERS)] * random.choice((129, 3000))
+            return [None] * random.choice((129, 3000))
         case _:
             return {str(number): "v" for number in range(random.choice((17, 1000)))}
 

@@ -31,7 +31,13 @@ from antiphon.realtime.connection import (
     Disconnected,
 )
 from antiphon.realtime.recording import Recorder, replay
-from antiphon.sessions.settings import Capabilities, Settings, TurnDetection
+from antiphon.sessions.settings import (
+    Capabilities,
+    SessionKind,
+    Settings,
+    Transcription,
+    TurnDetection,
+)
 
 Json = dict[str, Any]
 OLD, NEW = 1111, 2222
@@ -334,6 +340,138 @@ def test_a_big_message_is_decoded_off_the_loop() -> None:
             await rig.socket.wait_for("input_audio_buffer.committed", 2)
             assert loop.thread_calls == 2
             assert (await error_of(rig))["param"] == "type"
+
+    run_simulated(main())
+
+
+def test_noise_is_taken_out_before_anything_hears_it() -> None:
+    """What the filter holds back belongs to the utterance that is committed."""
+    hiss = (np.random.default_rng(0).standard_normal(RATE * 2) * 800).astype("<i2").tobytes()
+
+    async def main() -> None:
+        async with served(settings=PUSH_TO_TALK) as rig:
+            noise = {"noise_reduction": {"type": "far_field"}}
+            rig.socket.put("session.update", session={"audio": {"input": noise}})
+            updated = await rig.socket.wait_for("session.updated")
+            told = updated["session"]["audio"]["input"]["noise_reduction"]
+            assert told == {"type": "far_field"}
+            for start in range(0, len(hiss), 4800):
+                rig.socket.append(hiss[start : start + 4800])
+            rig.socket.put("input_audio_buffer.commit")
+            await rig.socket.wait_for("input_audio_buffer.committed")
+            await rig.pipeline.all_streams_gone()
+            (heard,) = rig.pipeline.audio_heard
+            assert len(heard) == len(hiss)
+            before, after = (
+                np.std(np.frombuffer(pcm, "<i2")[RATE:].astype(float)) for pcm in (hiss, heard)
+            )
+            assert after < before / 2
+
+    run_simulated(main())
+
+
+def test_switching_noise_reduction_loses_nothing_and_clearing_forgets() -> None:
+    async def main() -> None:
+        async with served(settings=PUSH_TO_TALK) as rig:
+            for kind in ({"type": "near_field"}, None):
+                noise = {"noise_reduction": kind}
+                rig.socket.put("session.update", session={"audio": {"input": noise}})
+                rig.socket.append(tone(205))
+            rig.socket.put("input_audio_buffer.commit")
+            await rig.socket.wait_for("input_audio_buffer.committed")
+            await rig.pipeline.all_streams_gone()
+            assert len(rig.pipeline.audio_heard[0]) == 2 * len(tone(205))
+            noise = {"noise_reduction": {"type": "near_field"}}
+            rig.socket.put("session.update", session={"audio": {"input": noise}})
+            rig.socket.append(tone(201))
+            rig.socket.put("input_audio_buffer.clear")
+            rig.socket.put("input_audio_buffer.commit")
+            assert (await error_of(rig))["code"] == "input_audio_buffer_commit_empty"
+
+    run_simulated(main())
+
+
+# Retrieval.
+
+
+def test_a_long_item_is_encoded_off_the_loop_and_in_its_turn() -> None:
+    pcm = tone(60_000)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, AutojumpLoop)
+        limits = ConnectionLimits(outgoing_bytes=1_000_000)
+        async with served(settings=PUSH_TO_TALK, limits=limits) as rig:
+            rig.socket.put("session.update", session={"audio": {"input": {"turn_detection": None}}})
+            content = [{"type": "input_audio", "audio": pcm, "transcript": "long"}]
+            item = {"type": "message", "role": "user", "id": "a", "content": content}
+            rig.socket.put("conversation.item.create", item=item)
+            await rig.socket.wait_for("conversation.item.done")
+            calls = loop.thread_calls
+            for _ in range(3):
+                rig.socket.put("conversation.item.retrieve", item_id="a")
+            rig.socket.put("input_audio_buffer.clear")
+            await rig.socket.wait_for("input_audio_buffer.cleared")
+            assert rig.socket.kinds[-4:] == [
+                *["conversation.item.retrieved"] * 3,
+                "input_audio_buffer.cleared",
+            ]
+            assert loop.thread_calls == calls + 3
+            (part,) = rig.socket.of("conversation.item.retrieved")[2]["item"]["content"]
+            assert b64decode(part["audio"]) == pcm
+
+    run_simulated(main())
+
+
+def test_one_long_item_at_a_time_is_on_its_way() -> None:
+    async def main() -> None:
+        async with served(settings=PUSH_TO_TALK) as rig:
+            content = [{"type": "input_audio", "audio": tone(60_000), "transcript": "long"}]
+            item = {"type": "message", "role": "user", "id": "a", "content": content}
+            rig.socket.put("conversation.item.create", item=item)
+            await rig.socket.wait_for("conversation.item.done")
+            rig.socket.stall()
+            for _ in range(20):
+                rig.socket.put("conversation.item.retrieve", item_id="a")
+            await asyncio.sleep(1)
+            assert rig.socket.unread >= 18
+            rig.socket.resume()
+            await rig.socket.wait_for("conversation.item.retrieved", 20)
+
+    run_simulated(main())
+
+
+def test_clearing_what_the_client_plays_does_nothing() -> None:
+    async def main() -> None:
+        async with served(settings=PUSH_TO_TALK) as rig:
+            rig.socket.put("output_audio_buffer.clear")
+            rig.socket.put("input_audio_buffer.clear")
+            await rig.socket.wait_for("input_audio_buffer.cleared")
+            assert rig.socket.kinds == ["session.created", "input_audio_buffer.cleared"]
+
+    run_simulated(main())
+
+
+def test_a_session_that_transcribes_never_answers() -> None:
+    settings = Settings(
+        kind=SessionKind.TRANSCRIPTION,
+        voice="ada",
+        transcription=Transcription(model="whisper-1"),
+    )
+
+    async def main() -> None:
+        async with served(settings=settings) as rig:
+            assert rig.socket.events[0]["session"]["type"] == "transcription"
+            rig.speak()
+            done = await rig.socket.wait_for(
+                "conversation.item.input_audio_transcription.completed"
+            )
+            assert done["transcript"] == "hi"
+            rig.socket.put("response.create", event_id="e")
+            assert (await error_of(rig))["event_id"] == "e"
+            await asyncio.sleep(10)
+            assert not [kind for kind in rig.socket.kinds if kind.startswith("response.")]
+            assert not rig.pipeline.of(ReplyRequest)
 
     run_simulated(main())
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.loop import run_simulated
 
-from antiphon.realtime.outbox import Frame, Outbox
+from antiphon.realtime.outbox import Frame, Outbox, SlowText
 
 HIGH, LIMIT = 10, 20
 
@@ -17,8 +17,21 @@ async def drained(outbox: Outbox) -> list[str]:
     outbox.close()
     texts: list[str] = []
     while (frame := await outbox.get()) is not None:
+        assert isinstance(frame.text, str)
         texts.append(frame.text)
     return texts
+
+
+def test_text_that_is_made_later_takes_no_room() -> None:
+    async def main() -> None:
+        outbox = Outbox(HIGH, LIMIT)
+        frame = Frame(SlowText(lambda: "x" * 100, 100))
+        outbox.put(frame)
+        outbox.put(Frame("a"))
+        assert (outbox.queued_bytes, outbox.overflowed) == (1, False)
+        assert await outbox.get() == frame
+
+    asyncio.run(main())
 
 
 def test_frames_come_in_order() -> None:
@@ -149,7 +162,7 @@ def test_it_is_a_queue_from_which_responses_can_be_taken(
                 gone = [frame for frame in model if frame.response_id == response_id]
                 model = [frame for frame in model if frame.response_id != response_id]
                 assert outbox.purge(response_id) == sum(frame.audio_ms for frame in gone)
-            assert outbox.queued_bytes == sum(len(frame.text) for frame in model)
+            assert outbox.queued_bytes == sum(frame.size for frame in model)
             assert outbox.overflowed == (outbox.queued_bytes > LIMIT)
             room = asyncio.ensure_future(outbox.wait_room())
             await asyncio.sleep(0)

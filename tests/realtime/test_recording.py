@@ -313,7 +313,10 @@ def test_a_file_without_a_head(data: bytes, tmp_path: Path) -> None:
         (line("UpdateSession", {"patch": {"tools": [{"name": 1}]}}), "FILE:2: "),
         (line("CreateResponse", {"options": {"no_such": 1}}), "unknown members ['no_such']"),
         (line("CreateResponse", {"options": {"voice": 1}}), "FILE:2: "),
-        (line("CreateResponse", {"options": {"input": [{}]}}), "neither an item nor a reference"),
+        (
+            line("CreateResponse", {"options": {"input": [{"item": None}]}}),
+            "neither an item nor a reference",
+        ),
         (line("CreateResponse", {"options": {"input": [{"item": {"id": 3}}]}}), "FILE:2: "),
     ],
 )

@@ -17,10 +17,13 @@ from tests.support.fakes import tone
 
 from antiphon.codecs.g711 import alaw_decode, ulaw_decode, ulaw_encode
 from antiphon.codecs.pcm import to_float
-from antiphon.realtime.wire_out import DELTA_BYTES, WireEncoder
+from antiphon.realtime.audio_format import to_wire
+from antiphon.realtime.outbox import SlowText
+from antiphon.realtime.wire_out import BIG_AUDIO, DELTA_BYTES, DELTA_CHARS, WireEncoder
 from antiphon.sessions import effects as fx
 from antiphon.sessions.errors import ErrorInfo
-from antiphon.sessions.items import Item, ItemStatus, Part, PartKind, Role
+from antiphon.sessions.events import TokenLogprob
+from antiphon.sessions.items import Item, ItemKind, ItemStatus, Part, PartKind, Role
 from antiphon.sessions.settings import (
     AudioFormat,
     Modality,
@@ -37,6 +40,7 @@ AT_JSON = {
     "output_index": 0,
     "content_index": 0,
 }
+CALL_AT_JSON = {key: value for key, value in AT_JSON.items() if key != "content_index"}
 HEARD = Item(id="item_0", role=Role.USER, parts=(Part(PartKind.INPUT_AUDIO, "hi"),))
 SPOKEN = Item(id="item_1", role=Role.ASSISTANT, parts=(Part(PartKind.OUTPUT_AUDIO, "hello"),))
 SPOKEN_JSON = {
@@ -68,7 +72,8 @@ def encoder() -> WireEncoder:
 def tell(wire: WireEncoder, effect: fx.ClientEffect) -> list[Json]:
     """Return the events, each checked by OpenAI's client unless it is an extension."""
     events: list[Json] = []
-    for text in wire.encode(effect):
+    for frame in wire.encode(effect):
+        text = frame.make() if isinstance(frame, SlowText) else frame
         event = msgspec.json.decode(text, type=Json)
         if not event["type"].startswith("antiphon."):
             parsed = _server_event.validate_json(text, strict=True)
@@ -379,6 +384,53 @@ def test_extensions_are_told_only_to_who_asked() -> None:
         ),
         (fx.AudioDone(AT), {"type": "response.output_audio.done", **AT_JSON}),
         (
+            fx.IdleTimedOut(10, 5010, "item_0"),
+            {
+                "type": "input_audio_buffer.timeout_triggered",
+                "audio_start_ms": 10,
+                "audio_end_ms": 5010,
+                "item_id": "item_0",
+            },
+        ),
+        (
+            fx.TranscriptionDelta("item_0", "hé", (TokenLogprob("hé", -0.5),)),
+            {
+                "type": "conversation.item.input_audio_transcription.delta",
+                "item_id": "item_0",
+                "content_index": 0,
+                "delta": "hé",
+                "logprobs": [{"token": "hé", "logprob": -0.5, "bytes": [104, 195, 169]}],
+            },
+        ),
+        (
+            fx.CallDelta(AT, "call_1", '{"a"'),
+            {
+                "type": "response.function_call_arguments.delta",
+                **CALL_AT_JSON,
+                "call_id": "call_1",
+                "delta": '{"a"',
+            },
+        ),
+        (
+            fx.CallDone(AT, "call_1", "add", '{"a":1}'),
+            {
+                "type": "response.function_call_arguments.done",
+                **CALL_AT_JSON,
+                "call_id": "call_1",
+                "name": "add",
+                "arguments": '{"a":1}',
+            },
+        ),
+        (
+            fx.RateLimitsUpdated((fx.RateLimit("requests", 10, 9, 6.5),)),
+            {
+                "type": "rate_limits.updated",
+                "rate_limits": [
+                    {"name": "requests", "limit": 10, "remaining": 9, "reset_seconds": 6.5}
+                ],
+            },
+        ),
+        (
             fx.WordSpoken(AT, "hello", 0, 420),
             {
                 "type": "antiphon.word",
@@ -425,6 +477,51 @@ def test_the_status_of_an_item(status: ItemStatus) -> None:
 def test_a_text_part_without_text_is_empty() -> None:
     item = Item(id="i", role=Role.ASSISTANT, parts=(Part(PartKind.OUTPUT_TEXT),))
     assert one(fx.ItemAdded(item, None))["item"]["content"] == [{"type": "output_text", "text": ""}]
+
+
+def test_calls_and_their_outputs_are_told_whole() -> None:
+    call = Item(
+        id="i",
+        kind=ItemKind.FUNCTION_CALL,
+        status=ItemStatus.IN_PROGRESS,
+        call_id="c",
+        name="add",
+    )
+    assert one(fx.OutputItemAdded("resp_1", 1, call))["item"] == {
+        "id": "i",
+        "object": "realtime.item",
+        "type": "function_call",
+        "status": "in_progress",
+        "name": "add",
+        "call_id": "c",
+        "arguments": "",
+    }
+    gave = Item(id="j", kind=ItemKind.FUNCTION_OUTPUT, call_id="c", output="3")
+    assert one(fx.ItemAdded(gave, "i"))["item"] == {
+        "id": "j",
+        "object": "realtime.item",
+        "type": "function_call_output",
+        "status": "completed",
+        "call_id": "c",
+        "output": "3",
+    }
+
+
+@pytest.mark.parametrize("form", list(AudioFormat))
+def test_long_audio_of_an_item_is_made_later(form: AudioFormat) -> None:
+    wire = encoder()
+    tell(wire, fx.SessionUpdated("sess_1", Settings(output_format=form), 0))
+    pcm = np.arange(3 * BIG_AUDIO // 2, dtype="<i2").tobytes()
+    item = Item(id="i", role=Role.ASSISTANT, parts=(Part(PartKind.OUTPUT_AUDIO, '"audio":""'),))
+    (frame,) = wire.encode(fx.ItemRetrieved(item, pcm))
+    assert isinstance(frame, SlowText)
+    text = frame.make()
+    _server_event.validate_json(text, strict=True)
+    (part,) = msgspec.json.decode(text, type=Json)["item"]["content"]
+    assert part["transcript"] == '"audio":""'
+    assert b64decode(part["audio"]) == to_wire(pcm, form)
+    (short,) = wire.encode(fx.ItemRetrieved(item, pcm[:4800]))
+    assert isinstance(short, str)
 
 
 def test_what_was_heard_is_told_only_to_who_asked_for_transcription() -> None:
@@ -540,6 +637,34 @@ def test_a_response_that_is_done() -> None:
 def test_why_a_response_is_over(status: fx.ResponseStatus, more: Json, details: Json) -> None:
     told = one(fx.ResponseDone(view(status, usage=fx.TokenUsage(), **more)))["response"]
     assert (told["status"], told["status_details"]) == (status.value, details)
+
+
+def test_a_response_of_its_own_belongs_to_no_conversation() -> None:
+    told = one(fx.ResponseCreated(view(out_of_band=True)))["response"]
+    assert told["conversation_id"] is None
+
+
+def test_audio_counts_beside_text() -> None:
+    usage = fx.TokenUsage(
+        input_tokens=10, output_tokens=3, input_audio_tokens=7, output_audio_tokens=20
+    )
+    told = one(fx.ResponseDone(view(fx.ResponseStatus.COMPLETED, usage=usage)))["response"]["usage"]
+    assert (told["input_tokens"], told["output_tokens"], told["total_tokens"]) == (17, 23, 40)
+    assert told["input_token_details"]["audio_tokens"] == 7
+    assert told["output_token_details"] == {"text_tokens": 3, "audio_tokens": 20}
+
+
+# Deltas.
+
+
+@pytest.mark.parametrize("kind", [fx.TextDelta, fx.TranscriptDelta])
+def test_text_is_split_so_that_no_frame_is_long(kind: type[fx.TextDelta]) -> None:
+    text = "\0🙂" * DELTA_CHARS
+    frames = [str(frame) for frame in encoder().encode(kind(AT, text))]
+    assert max(len(frame.encode()) for frame in frames) < 64 * 1024
+    pieces = [msgspec.json.decode(frame, type=Json)["delta"] for frame in frames]
+    assert "".join(pieces) == text
+    assert len(pieces) == 2
 
 
 # Audio.
