@@ -205,6 +205,8 @@ class Answers:
     @property
     def deadline(self) -> Deadline | None:
         """When the first of the running responses and the draft counts as stuck."""
+        if self._active is None and self._draft is None and not self._asides:
+            return None
         responses = self._asides.running
         if self._active is not None:
             responses.append(self._active)

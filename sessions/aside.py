@@ -70,6 +70,10 @@ class Asides:
         self._settle()
         return True
 
+    def __bool__(self) -> bool:
+        """Whether any is running."""
+        return bool(self._running)
+
     @property
     def running(self) -> list[Response]:
         """Those that have not ended, the oldest first."""

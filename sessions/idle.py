@@ -41,8 +41,8 @@ class Idle:
 
     def deadline(self, now: float) -> Deadline | None:
         """When the quiet will have lasted as long as the settings allow."""
-        quiet_from, timeout_s = self._quiet_from(now), self._timeout_s
-        if quiet_from is None or timeout_s is None:
+        timeout_s = self._timeout_s
+        if timeout_s is None or (quiet_from := self._quiet_from(now)) is None:
             return None
         return Deadline(quiet_from + timeout_s, DeadlineReason.IDLE)
 

@@ -52,10 +52,9 @@ class Recognitions:
     @property
     def deadline(self) -> Deadline | None:
         """When the oldest counts as stuck."""
-        since = min((pending.since for pending in self._pending.values()), default=None)
-        if since is None:
+        if not self._pending:
             return None
-        return stalls_at(self._state, since)
+        return stalls_at(self._state, min(pending.since for pending in self._pending.values()))
 
     def check_room(self) -> None:
         """Make sure that another item may wait.

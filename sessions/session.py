@@ -67,7 +67,7 @@ class Session:
         self._answers = Answers(self._state, self._delivery, self._hearing.waiting)
         self._hearing.join(self._answers)
         self._items = ItemRequests(self._state, self._hearing, self._answers, self._delivery)
-        self._expires_at: float | None = None
+        self._expiry: Deadline | None = None
         self._expires_epoch_s = 0
         self._closed = False
         self._now = 0.0
@@ -90,10 +90,10 @@ class Session:
     @property
     def deadline(self) -> Deadline | None:
         """When to call :meth:`handle_deadline`, and why."""
-        if self._closed or self._expires_at is None:
+        if self._closed or self._expiry is None:
             return None
         return soonest(
-            Deadline(self._expires_at, DeadlineReason.SESSION_EXPIRES),
+            self._expiry,
             self._hearing.deadline,
             self._hearing.idle_deadline(self._now),
             self._answers.deadline,
@@ -119,7 +119,7 @@ class Session:
         if self._closed:
             return
         now = self._advance(now)
-        if self._expires_at is not None and now >= self._expires_at:
+        if self._expiry is not None and now >= self._expiry.at:
             self._expire(now)
             return
         self._hearing.handle_deadline(now)
@@ -189,7 +189,7 @@ class Session:
 
     def _attach(self, epoch_s: int, now: float) -> None:
         life_s = self._state.can.max_session_s
-        self._expires_at = now + life_s
+        self._expiry = Deadline(now + life_s, DeadlineReason.SESSION_EXPIRES)
         self._expires_epoch_s = epoch_s + int(life_s)
         self._state.emit(SessionCreated(self.id, self.settings, self._expires_epoch_s))
         self._hearing.apply_settings()
