@@ -47,6 +47,9 @@ KEEPS_UP = 0.95
 BYTES_PER_S = 64_000
 """Of base64 of 24 kHz PCM16."""
 
+CORES = sorted(os.sched_getaffinity(0))
+"""What may be used: the server has the first, the clients have the last."""
+
 SETTLE_SECONDS = 2.0
 IDLE = 200
 
@@ -97,17 +100,11 @@ class Target:
         return self.name != "echo"
 
 
-def cores() -> tuple[int, int]:
-    """The core of the server and that of the clients."""
-    usable = sorted(os.sched_getaffinity(0))
-    return usable[0], usable[-1]
-
-
 @contextmanager
-def children_on(core: int) -> Generator[None]:
-    """Let processes that are started here run on one core, with all threads they make."""
+def servers_core() -> Generator[None]:
+    """Let processes that are started here run on the server's core, with all their threads."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
+    os.sched_setaffinity(0, {CORES[0]})
     try:
         yield
     finally:
@@ -117,7 +114,7 @@ def children_on(core: int) -> Generator[None]:
 @asynccontextmanager
 async def antiphon(config: Path) -> AsyncGenerator[Target]:
     """The server, without models."""
-    with children_on(cores()[0]):
+    with servers_core():
         starting = ServerProcess.started(config)
         server = await starting.__aenter__()
     try:
@@ -139,7 +136,7 @@ async def echo() -> AsyncGenerator[Target]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
-    with children_on(cores()[0]):
+    with servers_core():
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "benchmarks.echo", str(port)),
@@ -265,8 +262,8 @@ async def load(target: Target, args: argparse.Namespace, results: list[Measured]
 async def run(args: argparse.Namespace) -> int:
     """Measure both; return the exit status."""
     args.out.mkdir(parents=True, exist_ok=True)
-    os.sched_setaffinity(0, {cores()[1]})
-    if cores()[0] == cores()[1]:
+    os.sched_setaffinity(0, {CORES[-1]})
+    if len(CORES) == 1:
         print("one core for all: the clients take from the server, and the numbers are low")
     print(
         f"{'server':>9} {'sessions':>8}  {'carried':>7}"

@@ -49,6 +49,7 @@ class Denoiser:
     def __init__(self, field: Field) -> None:
         """Begin a stream; ``field`` is where the microphone is."""
         self._level = LEVELS[field]
+        self._pending = b""
         self._begin()
 
     def feed(self, pcm: bytes) -> bytes:

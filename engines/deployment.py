@@ -330,7 +330,7 @@ def _with_talker(data: object) -> object:
     whole = _mapping(data)
     stages = _mapping(whole.get("stages"))
     talker = _mapping(stages.get("talker"))
-    if not talker or "use" in talker:
+    if "use" in talker or not isinstance(stages.get("talker"), dict):
         return data
     return {**whole, "stages": {**stages, "talker": {"use": "piper", **talker}}}
 

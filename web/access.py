@@ -15,6 +15,7 @@ from ..engines.deployment import Access
 from ..realtime.secrets import Opened, SecretRefused, SecretStore
 from .api_keys import Keys
 from .errors import refusal
+from .reach import is_loopback
 
 KEY_SUBPROTOCOL = "openai-insecure-api-key."
 """What a browser's client puts before the key; it can set no headers."""
@@ -90,6 +91,7 @@ class Gate:
     def __init__(self, access: Access, keys: Keys, secrets: SecretStore) -> None:
         self._keys = keys
         self._secrets = secrets
+        self._names_trusted = bool(keys) or access.open
         self._origins = frozenset(origin.rstrip("/").lower() for origin in access.origins)
 
     @property
@@ -149,7 +151,18 @@ class Gate:
             return True
         if origin.lower() in self._origins:
             return True
-        return origin.partition("://")[2] == connection.headers.get("host", "")
+        host = connection.headers.get("host", "")
+        # A page elsewhere may have its own name point at this machine: where no key is
+        # needed, only names that always mean this machine are ours.
+        ours = self._names_trusted or is_loopback(_name_of(host))
+        return ours and origin.partition("://")[2] == host
+
+
+def _name_of(host: str) -> str:
+    """The name in a ``Host`` header, without port and brackets."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
 
 
 def _refused_key(sent: Sequence[Credential]) -> Refusal:

@@ -9,9 +9,9 @@ import sys
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from ..chunks import End, EndReason, StageError
 from ..stage import StageClosed, StageFailure
@@ -20,6 +20,7 @@ from ..streams import Inbox, TaskStream
 InT = TypeVar("InT")
 OutT = TypeVar("OutT")
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 NICENESS = 2
@@ -28,6 +29,9 @@ NICENESS = 2
 The event loop needs little, but at once; a language model's process has 5.
 """
 
+
+PATIENT_BOUND = 64
+"""Patient jobs that may wait at once; more are refused."""
 
 FRESH_SECONDS = 0.25
 """After so long without a job a model is slow at first: its memory has left the caches,
@@ -42,8 +46,21 @@ def _step_back() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
-PATIENT_BOUND = 64
-"""Patient jobs that may wait at once; more are refused."""
+class _Threads(ThreadPoolExecutor):
+    """Threads that tell when a job has ended, or was given up before it began.
+
+    Who waits for a job can't tell: cancelled, it leaves a job that runs to its end.
+    """
+
+    def __init__(self, count: int, name: str, ended: Callable[[Future[Any]], None]) -> None:
+        super().__init__(count, thread_name_prefix=name, initializer=_step_back)
+        self._ended = ended
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Hand a job to the threads."""
+        future = super().submit(fn, *args, **kwargs)
+        future.add_done_callback(self._ended)
+        return future
 
 
 class Worker:
@@ -80,9 +97,12 @@ class Worker:
 
         Whatever ``load`` raises is raised here, and the worker is closed again.
         """
-        self._executor = ThreadPoolExecutor(
-            self._threads, thread_name_prefix=self._name, initializer=_step_back
-        )
+        loop = asyncio.get_running_loop()
+
+        def ended(job: Future[Any]) -> None:
+            loop.call_soon_threadsafe(self._job_done, not job.cancelled())
+
+        self._executor = _Threads(self._threads, self._name, ended)
         try:
             return await self.run(load)
         except BaseException:
@@ -97,14 +117,9 @@ class Worker:
         """
         if self._executor is None:
             raise StageClosed(self._name)
-        loop = asyncio.get_running_loop()
-        future = self._executor.submit(partial(job, *args))
         self._count_job(1)
-        # Not when the caller is done: cancelled, it leaves a job that runs to its end.
-        future.add_done_callback(
-            lambda job: loop.call_soon_threadsafe(self._job_done, not job.cancelled())
-        )
-        return await asyncio.wrap_future(future)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, partial(job, *args))
 
     async def run_patiently(self, job: Callable[..., T], *args: Any) -> T:
         """Run a job when no other runs or waits, or with several threads when one is left over.

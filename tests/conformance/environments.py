@@ -185,4 +185,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # By its own name, under which the Node environment knows it: its classes exist once.
+    from tests.conformance.environments import main as run
+
+    sys.exit(run())

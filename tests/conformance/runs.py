@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.support.certificates import Certificate, self_signed
 from tests.support.server import Server
 from tests.support.speech import Speaker
 
 from .report import Client, Report, read_report
-from .servers import Certificate, scripted, secured, write_certificate
+from .servers import scripted, secured
 from .speech import write_speech
 
 RUN_SECONDS = 480.0
 """Longest run of one script."""
 
-AT_ONCE = {"scripted": 4, "real": 2}
+AT_ONCE = {"scripted": 5, "real": 3}
 """Scripts that run side by side: they pace audio in real time, and so does the server."""
 
 
@@ -45,7 +46,7 @@ class Runs:
         self._request = request
         self._wanted = list(wanted)
         self._speech = write_speech(speaker, folder)
-        self._certificate = write_certificate(folder)
+        self._certificate = self_signed(folder)
         self._found: dict[tuple[str, str], Report | str] = {}
 
     def of(self, client: Client, kind: str) -> Report:
@@ -67,13 +68,26 @@ class Runs:
 
     def _run(self, clients: list[Client], kind: str) -> None:
         with ExitStack() as stack:
-            if kind == "scripted":
-                server: Server = stack.enter_context(scripted(self._folder))
-            else:
-                server = self._request.getfixturevalue("embedded_server")
-            front = stack.enter_context(secured(server, self._certificate))
-            urls = {False: server.url, True: front}
+            urls = {
+                secure: stack.enter_context(self._serving(kind, secure))
+                for secure in {client.secure for client in clients}
+            }
             asyncio.run(self._run_all(clients, kind, urls))
+
+    @contextmanager
+    def _serving(self, kind: str, secure: bool) -> Generator[str, None, None]:
+        """Run a server of a kind, or use the one that runs; gives its address."""
+        if kind == "scripted":
+            with scripted(self._folder, self._certificate if secure else None) as url:
+                yield url
+            return
+        server: Server = self._request.getfixturevalue("embedded_server")
+        if not secure:
+            yield server.url
+            return
+        # A second one would load a second language model.
+        with secured(server, self._certificate) as url:
+            yield url
 
     async def _run_all(self, clients: list[Client], kind: str, urls: Mapping[bool, str]) -> None:
         free = asyncio.Semaphore(AT_ONCE[kind])
@@ -106,7 +120,7 @@ async def _report(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         cwd=client.folder,
-        env={**os.environ, "NODE_EXTRA_CA_CERTS": str(certificate.chain)},
+        env={**os.environ, "NODE_EXTRA_CA_CERTS": str(certificate.certificate)},
     )
     try:
         async with asyncio.timeout(RUN_SECONDS):

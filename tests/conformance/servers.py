@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
-import ipaddress
 import ssl
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from tests.support.certificates import Certificate
 from tests.support.server import Server, serving, shipped, write_deployment
 
 HEARD = "Tell me something about the sky."
@@ -50,55 +46,23 @@ def scripted_deployment() -> dict[str, Any]:
     return deployment
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """A self-signed certificate for 127.0.0.1 and localhost: PEM files, its own authority."""
-
-    chain: Path
-    key: Path
-
-
-def write_certificate(folder: Path) -> Certificate:
-    """Make a certificate that is good for a day."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certificate = Certificate(folder / "certificate.pem", folder / "key.pem")
-    certificate.chain.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    certificate.key.write_bytes(private)
-    return certificate
-
-
 @contextmanager
-def scripted(folder: Path) -> Generator[Server, None, None]:
-    """Run the scripted server."""
-    with serving(write_deployment(scripted_deployment(), folder)) as server:
-        yield server
+def scripted(folder: Path, certificate: Certificate | None = None) -> Generator[str, None, None]:
+    """Run the scripted server, over TLS where there is a certificate; gives its address."""
+    deployment = scripted_deployment()
+    if certificate:
+        deployment["access"] = certificate.access
+    folder = Path(mkdtemp(dir=folder))
+    authority = certificate and certificate.certificate
+    with serving(write_deployment(deployment, folder), authority=authority) as server:
+        yield server.url
 
 
 @contextmanager
 def secured(server: Server, certificate: Certificate) -> Generator[str, None, None]:
     """Put TLS in front of a running server, as a proxy does; gives the new address."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate.chain, certificate.key)
+    context.load_cert_chain(certificate.certificate, certificate.key)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="tls-front")
     thread.start()

@@ -7,13 +7,17 @@ from pathlib import Path
 import pytest
 
 from antiphon.engines.deployment import (
+    Access,
     Deployment,
     DeploymentError,
     ScriptedArConfig,
     ScriptedRecognizerConfig,
+    ScriptedTalkerConfig,
+    TalkerConfig,
     VllmConfig,
     WhisperConfig,
     load_deployment,
+    models_named,
     parse_deployment,
 )
 
@@ -44,6 +48,30 @@ def test_scripted_stages() -> None:
     assert stages.recognizer == ScriptedRecognizerConfig(lines=("Hello.",), delay_ms=3)
 
 
+def test_a_talker_may_be_named_by_its_model_alone() -> None:
+    for said in ({}, {"model": "piper-joe"}, {"use": "piper"}):
+        assert parse_deployment({"stages": {"talker": said}}).stages.talker == TalkerConfig()
+    scripted = parse_deployment({"stages": {"talker": {"use": "scripted", "pace": 2}}})
+    assert scripted.stages.talker == ScriptedTalkerConfig(pace=2)
+
+
+def test_which_models_are_loaded() -> None:
+    assert models_named(Deployment()) == ("piper-joe", "whisper-tiny-en", "smollm2-135m")
+    assert models_named(load_deployment(FILES[0].with_name("silent.yaml"))) == ()
+
+
+def test_files_of_the_access_lie_beside_the_deployment(tmp_path: Path) -> None:
+    file = tmp_path / "deployment.yaml"
+    file.write_text(
+        "access: {keys_file: keys, tls_certificate: /etc/server.pem, tls_key: tls/key.pem}\n"
+    )
+    assert load_deployment(file).access == Access(
+        keys_file=str(tmp_path / "keys"),
+        tls_certificate="/etc/server.pem",
+        tls_key=str(tmp_path / "tls" / "key.pem"),
+    )
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -64,6 +92,39 @@ def test_scripted_stages() -> None:
             "stages.code2wav.ladder[1]: expected `int` >= 1",
         ),
         (["cascade"], "the file: expected `object`, got `array`"),
+        ({"stages": ["talker"]}, "stages: expected `object`, got `array`"),
+        ({"stages": {"talker": 5}}, "stages.talker: expected `object`, got `int`"),
+        ({"stages": {"talker": {"use": "x"}}}, "stages.talker.use: invalid value 'x'"),
+        ({"stages": {"talker": {"pace": 1}}}, "unknown key `stages.talker.pace`"),
+        (
+            {"stages": {"talker": {"use": "scripted", "chunk_ms": 10}}},
+            "stages.talker.chunk_ms: expected `int` >= 20",
+        ),
+        ({"access": {"key": "x"}}, "unknown key `access.key`"),
+        ({"access": {"keys": "x"}}, "access.keys: expected `array`, got `str`"),
+        ({"access": {"keys": ["ok", ""]}}, "access.keys[1]: expected `str` of length >= 1"),
+        (
+            {"access": {"keys": ["ok", "two words"]}},
+            "access.keys[1]: an API key has letters, digits and any of !$%&'*+-.^_`|~ "
+            "(make one with `openssl rand -hex 32`)",
+        ),
+        (
+            {"access": {"keys": ["ek_mine"]}},
+            "access.keys[0]: an API key does not begin with ek_, as secrets do",
+        ),
+        (
+            {"access": {"origins": ["https://a.example/"]}},
+            "access.origins[0]: expected an origin like https://app.example, without a path",
+        ),
+        (
+            {"access": {"origins": ["*"]}},
+            "access.origins[0]: expected an origin like https://app.example, without a path",
+        ),
+        (
+            {"access": {"tls_key": "key.pem"}},
+            "access.tls_certificate: missing; a certificate and its key are given together, "
+            "or neither",
+        ),
     ],
 )
 def test_a_mistake_is_named_with_its_key(data: object, message: str) -> None:

@@ -48,7 +48,7 @@ def audio(count: int) -> str:
     return base64.b64encode(bytes(count)).decode()
 
 
-NESTED = '{"type":"session.update","session":{"tools":' + "[" * 50_000 + "]" * 50_000 + "}}"
+NESTED = '{"type":"session.update","session":{"antiphon":' + "[" * 50_000 + "]" * 50_000 + "}}"
 
 UNREADABLE = [
     "",
@@ -128,7 +128,14 @@ REFUSED = [
         "mine",
     ),
     (event("conversation.item.create"), "missing_required_parameter", "item", "mine"),
-    (item(type="function_call_output"), "invalid_value", "item.type", "mine"),
+    (item(type="weather"), "invalid_value", "item.type", "mine"),
+    (
+        item(type="function_call_output"),
+        "missing_required_parameter",
+        "item.call_id",
+        "mine",
+    ),
+    (update(tools=[[]]), "invalid_value", "session.tools[0]", "mine"),
     (item(role="robot"), "invalid_value", "item.role", "mine"),
     (item(content=[]), "invalid_value", "item.content", "mine"),
     (

@@ -6,6 +6,7 @@ import os
 import queue
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -56,7 +57,8 @@ def write_deployment(deployment: Mapping[str, object], folder: Path) -> Path:
 class Server:
     """A running ``antiphon serve``; ready once :meth:`start` has returned."""
 
-    def __init__(self, config: Path, *, port: int = 0) -> None:
+    def __init__(self, config: Path, *, port: int = 0, authority: Path | None = None) -> None:
+        self._trust = ssl.create_default_context(cafile=authority) if authority else None
         self._command = [COMMAND, "serve", "--config", str(config), "--port", str(port)]
         self._lines: deque[str] = deque(maxlen=LINES_KEPT)
         self._addresses: queue.Queue[str | None] = queue.Queue()
@@ -113,7 +115,7 @@ class Server:
     def get(self, path: str) -> Any:
         """Return the decoded body of a GET, whatever its status."""
         try:
-            with urlopen(self.url + path, timeout=10) as answer:
+            with urlopen(self.url + path, timeout=10, context=self._trust) as answer:
                 return msgspec.json.decode(answer.read())
         except HTTPError as refused:
             with refused:
@@ -184,9 +186,14 @@ def _belongs(process: psutil.Process, session: int) -> bool:
 
 
 @contextmanager
-def serving(config: Path, *, port: int = 0) -> Generator[Server, None, None]:
-    """Run a server; at the end it has to go by itself and leave nothing behind."""
-    server = Server(config, port=port)
+def serving(
+    config: Path, *, port: int = 0, authority: Path | None = None
+) -> Generator[Server, None, None]:
+    """Run a server; at the end it has to go by itself and leave nothing behind.
+
+    ``authority`` is the PEM file of whoever signed its certificate, where it speaks TLS.
+    """
+    server = Server(config, port=port, authority=authority)
     server.start()
     try:
         yield server

@@ -21,10 +21,9 @@ from antiphon.web.api_keys import Keys, load_keys
 from antiphon.web.app import SOCKETS, Server
 from antiphon.web.reach import is_loopback
 
-from .visitor import URL, Visitor
+from .visitor import HOME, URL, Visitor
 
 KEY = "sk-the-right-one"
-HOME = "http://testserver"
 FOREIGN = "https://foreign.example"
 LISTED = "https://app.example"
 
@@ -190,7 +189,7 @@ def test_where_there_are_no_keys_any_will_do(
 # Origins.
 
 
-@pytest.mark.parametrize("origin", [None, HOME, "https://testserver", LISTED, LISTED.upper()])
+@pytest.mark.parametrize("origin", [None, HOME, "https://localhost:8000", LISTED, LISTED.upper()])
 def test_our_own_page_and_listed_ones_may_open_sessions(
     keyed: Visitor, unkeyed: Visitor, origin: str | None
 ) -> None:
@@ -202,7 +201,7 @@ def test_our_own_page_and_listed_ones_may_open_sessions(
 
 
 @pytest.mark.parametrize(
-    "origin", [FOREIGN, f"{HOME}.evil.example", f"{HOME}:81", "null", "", f"{LISTED}:444"]
+    "origin", [FOREIGN, f"{HOME}.evil.example", f"{HOME}1", "null", "", f"{LISTED}:444"]
 )
 def test_a_foreign_page_needs_a_key_of_its_own(
     keyed: Visitor, unkeyed: Visitor, origin: str
@@ -216,6 +215,25 @@ def test_a_foreign_page_needs_a_key_of_its_own(
     # Where any key will do, none proves anything.
     denied = unkeyed.denied(offered=offered, origin=origin)
     assert (denied.status_code, denied.json()["error"]["code"]) == (403, "origin_not_allowed")
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1:8000", "[::1]:8000", "[::1]"])
+def test_without_keys_our_page_has_a_name_of_this_machine(unkeyed: Visitor, name: str) -> None:
+    with unkeyed.session(host=name, origin=f"http://{name}") as socket:
+        assert socket.receive_json()["type"] == "session.created"
+
+
+@pytest.mark.parametrize("name", ["rebound.example:8000", "192.0.2.1:8000", "localhost.example"])
+def test_a_name_that_was_made_to_point_here_is_not_ours(unkeyed: Visitor, name: str) -> None:
+    denied = unkeyed.denied(host=name, origin=f"http://{name}")
+    assert denied.json()["error"]["code"] == "origin_not_allowed"
+    with visitor(open=True) as everyone, everyone.session(host=name, origin=f"http://{name}") as it:
+        assert it.receive_json()["type"] == "session.created"
+    with (
+        visitor(keys=[KEY]) as keyed,
+        keyed.session(host=name, origin=f"http://{name}", authorization=basic("", KEY)) as it,
+    ):
+        assert it.receive_json()["type"] == "session.created"
 
 
 def test_a_foreign_page_can_change_nothing_where_there_are_no_keys(unkeyed: Visitor) -> None:

@@ -18,15 +18,11 @@ from antiphon.web.doctor import (
     MEMORY_NEEDED_SCRIPTED,
     PIN,
     Finding,
-    Machine,
-    cpu_flags,
     diagnose,
     format_findings,
     is_healthy,
-    look,
-    memory_available,
-    normalised,
 )
+from antiphon.web.machine import Machine, cpu_flags, look, memory_available, normalised
 
 EMBEDDED = load_deployment(ROOT / "deploy" / "embedded.yaml")
 SCRIPTED = load_deployment(ROOT / "deploy" / "scripted.yaml")

@@ -41,7 +41,9 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Undo what a server does to its process."""
     monkeypatch.setattr(os, "environ", os.environ.copy())
     interval, handlers, level = sys.getswitchinterval(), logging.root.handlers, logging.root.level
+    threshold = gc.get_threshold()
     yield
+    gc.set_threshold(*threshold)
     sys.setswitchinterval(interval)
     logging.root.handlers, logging.root.level = handlers, level
     gc.unfreeze()

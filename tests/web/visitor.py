@@ -12,6 +12,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 URL = "/v1/realtime"
 
+HOME = "http://localhost:8000"
+"""The server, as its own page names it."""
+
 
 class Watched:
     """An application that says when a socket of it has ended."""
@@ -36,14 +39,17 @@ class Visitor(TestClient):
 
     def __init__(self, app: ASGIApp, *, host: str = "testclient") -> None:
         self.watched = Watched(app)
-        super().__init__(self.watched, raise_server_exceptions=False, client=(host, 50_000))
+        super().__init__(
+            self.watched, raise_server_exceptions=False, client=(host, 50_000), base_url=HOME
+        )
 
     @contextmanager
     def session(
         self, url: str = URL, *, offered: Sequence[str] = (), **headers: str
     ) -> Generator[WebSocketTestSession]:
         """Open a session and close it when left."""
-        with self.websocket_connect(url, subprotocols=offered, headers=headers) as socket:
+        address = HOME.replace("http", "ws") + url
+        with self.websocket_connect(address, subprotocols=offered, headers=headers) as socket:
             yield socket
             socket.close(1000)
             assert self.watched.ended.acquire(timeout=30)

@@ -86,8 +86,8 @@ class Conversation:
         async for event in self._session:
             if event.type == "error":
                 self._report.error(f"error event: {event.error}")
-            if event.type == "raw_model_event" and event.data.type in ("error", "exception"):
-                self._report.error(f"{event.data.type}: {event.data}")
+            if event.type == "raw_model_event" and event.data.type == "exception":
+                self._report.error(f"exception: {event.data}")
             self._events.add(event)
 
     async def _connect(self) -> None:
@@ -125,7 +125,15 @@ class Conversation:
         ended = await self._event("tool_end", start)
         check((ended.tool.name, ended.output) == (TOOL_NAME, WEATHER), ended)
         check(self._called, "the function did not run")
-        await self._answer(self._events.all.index(ended))
+        # The function may have run before the response of its call was done.
+        await self._events.first(
+            start,
+            lambda event: (
+                _raw(event, "response.done")
+                and [item["type"] for item in event.data.data["response"]["output"]] == ["message"]
+            ),
+            "reply to what the function returned",
+        )
         check(self._audio_ms(start) > 300, "the model did not go on")
 
     async def _interruption(self) -> None:

@@ -14,7 +14,7 @@ const WAV_HEADER = 44;
 export const job = JSON.parse(process.argv[2]);
 
 /** Longest wait for anything the server has to do, in milliseconds. */
-const WAIT_MS = 1000 * (job.wait_seconds ?? 45);
+const WAIT_MS = 1000 * (job.wait_seconds ?? 90);
 
 export const INSTRUCTIONS = 'You are a friendly guide. Answer in one or two sentences.';
 export const WRITTEN_QUESTION = 'Why is the sky blue?';
@@ -135,6 +135,18 @@ function runs(types) {
   return kinds.filter((kind, index) => kind !== 'deltas' || kinds[index - 1] !== kind).join(', ');
 }
 
+/** A reply that somebody spoke over from an event on: it has stopped, or was all there before. */
+export function checkStopped(events, responseId, cut, audio) {
+  const done = events.all.findIndex(
+    (event) => event.type === 'response.done' && event.response.id === responseId,
+  );
+  const { status, status_details: why } = events.all[done].response;
+  const stopped = status === 'cancelled' && why.reason === 'turn_detected';
+  check(stopped || done < cut, `the reply ended as ${status}, ${JSON.stringify(why)}`);
+  const late = events.of(audio, cut);
+  check(late.every((event) => event.response_id !== responseId), 'old audio came late');
+}
+
 /** The types of server events that `openai` declares in a file of its TypeScript types. */
 export function declaredEvents(path) {
   const source = readFileSync(new URL(path, import.meta.resolve('openai')), 'utf8');
@@ -187,8 +199,10 @@ class Report {
 }
 
 function text(value) {
-  if (value instanceof Error) return `${value.name}: ${value.message}`;
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  if (typeof value === 'string') return value;
+  // Events of sockets have a message too, and show nothing else as JSON.
+  if (value?.message) return `${value.name ?? value.type}: ${value.message}`;
+  return JSON.stringify(value) ?? String(value);
 }
 
 export const report = new Report();

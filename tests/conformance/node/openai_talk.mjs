@@ -1,8 +1,8 @@
 // One conversation over the sockets of the `openai` package, in the GA or the beta dialect.
 
 import {
-  audioMs, check, declaredEvents, Events, getWeather, HEARD_MS, INSTRUCTIONS, job, LONG_QUESTION,
-  Microphone, readSpeech, report, TOOL, TOOL_QUESTION, WRITTEN_QUESTION,
+  audioMs, check, checkStopped, declaredEvents, Events, getWeather, HEARD_MS, INSTRUCTIONS, job,
+  LONG_QUESTION, Microphone, readSpeech, report, TOOL, TOOL_QUESTION, WRITTEN_QUESTION,
 } from './common.mjs';
 
 const TURNS = { type: 'server_vad', silence_duration_ms: 500 };
@@ -155,15 +155,10 @@ class Client {
     this.#tellHeard(first, Math.min(performance.now() - began, this.#audioMs(from)));
 
     const mine = (event) => event.response.id === first.response_id;
-    const { response } = await this.events.next('response.done', from, mine);
-    const { status, status_details: why } = response;
-    // The scripted reply is still being written when it is cut off; another may be done.
-    const cancelled = status === 'cancelled' && why.reason === 'turn_detected';
-    check(cancelled || !job.scripted, `the reply ended as ${status}, ${JSON.stringify(why)}`);
-    const next = await this.events.next('response.done', cut, (event) => !mine(event));
-    check(next.response.status === 'completed', `the next reply: ${next.response.status}`);
-    const late = this.events.of(this.dialect.audio, cut);
-    check(late.every((event) => event.response_id !== first.response_id), 'old audio came late');
+    await this.events.next('response.done', from, mine);
+    const answered = (event) => !mine(event) && event.response.status === 'completed';
+    await this.events.next('response.done', cut, answered);
+    checkStopped(this.events, first.response_id, cut, this.dialect.audio);
   }
 
   async truncation() {

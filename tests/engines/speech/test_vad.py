@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.codecs.pcm import from_float, to_float
+from antiphon.codecs.resample import resample
 from antiphon.engines.chunks import End, EndReason, PcmChunk, Samples, SpeechFrames
 from antiphon.engines.deployment import VadConfig
 from antiphon.engines.pipeline import ListenRequest
@@ -66,12 +67,16 @@ def run(config: VadConfig, check: Callable[[VadStage], Awaitable[None]]) -> None
 
 
 async def listen(stage: VadStage, samples: Samples, chunk_ms: int = 20) -> list[float]:
+    return await listen_to(stage, from_float(samples), chunk_ms, RATE)
+
+
+async def listen_to(stage: VadStage, pcm: bytes, chunk_ms: int, rate: int) -> list[float]:
     stream = stage.open(REQUEST)
-    pcm, step = from_float(samples), 2 * RATE * chunk_ms // 1000
+    step = 2 * rate * chunk_ms // 1000
 
     async def send() -> None:
         for start in range(0, len(pcm), step):
-            await stream.send(PcmChunk(pcm[start : start + step], RATE))
+            await stream.send(PcmChunk(pcm[start : start + step], rate))
         await stream.end()
 
     sending = asyncio.create_task(send())
@@ -241,15 +246,34 @@ def test_most_ends_are_noticed_within_40_ms(spoken: Callable[[str], Samples]) ->
 
 
 @pytest.mark.models
-def test_silero_flags_the_same_speech(spoken: Callable[[str], Samples]) -> None:
+@pytest.mark.parametrize("rate", [8000, 16_000, 24_000, 44_100, 48_000])
+@pytest.mark.parametrize("chunk_ms", [7, 20, 1000])
+def test_silero_flags_the_same_speech_at_any_rate(
+    rate: int, chunk_ms: int, spoken: Callable[[str], Samples]
+) -> None:
     whole = between_silences(spoken(SENTENCES[2]), None)
     begins, ends = voiced_ms(whole)
+    pcm = resample(from_float(whole), RATE, rate)
 
     async def check(stage: VadStage) -> None:
-        known = await listen(stage, whole)
-        assert len(known) == -(-len(whole) // 480)
+        known = await listen_to(stage, pcm, chunk_ms, rate)
+        assert abs(len(known) - len(whole) / 480) <= 1
         speech = [index for index, value in enumerate(known) if value >= 0.5]
         assert begins - 60 <= speech[0] * 20 <= begins + 120
         assert ends - 160 <= speech[-1] * 20 <= ends + 260
+
+    run(VadConfig(use="silero"), check)
+
+
+@pytest.mark.models
+def test_silero_streams_know_nothing_of_each_other(spoken: Callable[[str], Samples]) -> None:
+    speech = between_silences(spoken(SENTENCES[1]), None)
+
+    async def check(stage: VadStage) -> None:
+        alone = await listen(stage, speech)
+        silence = np.zeros(len(speech), np.float32)
+        together = await asyncio.gather(listen(stage, speech), listen(stage, silence))
+        assert together[0] == alone
+        assert max(together[1]) < 0.5
 
     run(VadConfig(use="silero"), check)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import pytest
+from tests.support.waiting import until
 
 from antiphon.engines.catalog import default_cache_root
 from antiphon.engines.deployment import Code2wavConfig, TalkerConfig, WhisperConfig
@@ -42,8 +43,7 @@ def recognizer(root: Path, clock: Clock) -> Warmable:
 
 async def rested(stage: Warmable) -> None:
     """Return when no job runs or waits."""
-    while stage.statistics()["jobs"]:
-        await asyncio.sleep(0)
+    await until(lambda: not stage.statistics()["jobs"])
 
 
 @pytest.mark.models

@@ -3,6 +3,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import pytest
+from tests.support.waiting import until
 
 from antiphon.engines.chunks import End, EndReason, StageError
 from antiphon.engines.speech.worker import FRESH_SECONDS, PATIENT_BOUND, Worker
@@ -148,9 +149,7 @@ async def settle() -> None:
 
 async def finished(worker: Worker) -> None:
     """Return when no job runs or waits."""
-    async with asyncio.timeout(PATIENCE):
-        while worker.statistics()["jobs"]:
-            await asyncio.sleep(0)
+    await until(lambda: not worker.statistics()["jobs"])
 
 
 class Jobs:
@@ -217,8 +216,7 @@ def test_a_job_that_nobody_waits_for_still_keeps_patient_ones_back() -> None:
     async def check(jobs: Jobs) -> None:
         given_up = jobs.start("given up")
         await settle()
-        while not jobs.ran:
-            await asyncio.sleep(0)
+        await until(lambda: bool(jobs.ran))
         given_up.cancel()
         await asyncio.wait([given_up])
         patient, urgent = jobs.start("p", patient=True), jobs.start("urgent")
@@ -236,8 +234,7 @@ def test_of_several_threads_one_is_kept_free_of_patient_jobs() -> None:
         await settle()
         assert jobs.worker.statistics()["jobs"] == 2
         urgent = jobs.start("urgent")
-        while "urgent" not in jobs.ran:
-            await asyncio.sleep(0)
+        await until(lambda: "urgent" in jobs.ran)
         jobs.free.set()
         await asyncio.gather(urgent, *patient)
 
