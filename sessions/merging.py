@@ -178,7 +178,8 @@ def _merge_transcription(
 
 def _merge_choice(old: ToolChoice, patch: Maybe[ToolChoice], tools: tuple[Tool, ...]) -> ToolChoice:
     if patch is not UNSET:
-        return check_choice(patch, tools, "session.tool_choice")
+        # Clients choose before they know their tools; until these come, none is called.
+        return check_choice(patch, tools, "session.tool_choice") if tools else patch
     try:
         return check_choice(old, tools, "session.tool_choice")
     except Refusal:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import settings
 from tests.support.server import Server, serving, shipped, write_deployment
 from tests.support.speech import Ear, Speaker, hearing, speaking
 
 from antiphon.engines.chunks import Samples
+
+# How long an example takes is the machine's matter.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 SCRIPTED_LINE = (
     "Certainly. The sky is blue because air scatters blue light more than red light. "

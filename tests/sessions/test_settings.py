@@ -89,8 +89,6 @@ def test_what_a_patch_does_not_name_keeps_its_value() -> None:
         ({"tools": (Tool(name="x" * 65),)}, "session.tools[0].name"),
         ({"tools": tuple(Tool(name=f"t{i}") for i in range(MAX_TOOLS + 1))}, "session.tools"),
         ({"tools": (Tool(name="t", parameters="x" * MAX_TOOL_CHARS),)}, "session.tools"),
-        ({"tool_choice": MUST}, "session.tool_choice"),
-        ({"tool_choice": CALL}, "session.tool_choice.name"),
         ({"tools": (Tool(name="other"),), "tool_choice": CALL}, "session.tool_choice.name"),
     ],
 )
@@ -255,6 +253,19 @@ def test_both_kinds_of_session_are_merged_alike_and_stay_what_they_are(kind: Ses
 def test_tools_and_how_they_are_chosen_are_kept() -> None:
     chosen = merged(tools=(LOOK_UP,), tool_choice=CALL)
     assert merge(chosen, SettingsPatch(speed=1.5), CAN) == replace(chosen, speed=1.5)
+
+
+@pytest.mark.parametrize("choice", [MUST, CALL])
+def test_a_choice_may_come_before_its_tools(choice: ToolChoice) -> None:
+    chosen = merged(tool_choice=choice)
+    assert chosen.tool_choice == choice
+    assert merge(chosen, SettingsPatch(tools=(LOOK_UP,)), CAN).tool_choice == choice
+
+
+def test_a_choice_that_came_first_gives_way_to_tools_that_lack_it() -> None:
+    chosen = merged(tool_choice=CALL)
+    after = merge(chosen, SettingsPatch(tools=(Tool(name="other"),)), CAN)
+    assert after.tool_choice == ToolChoice()
 
 
 @pytest.mark.parametrize("choice", [MUST, CALL])
