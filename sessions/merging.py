@@ -86,7 +86,7 @@ def merge(now: Settings, patch: SettingsPatch, can: Capabilities) -> Settings:
         max_output_tokens=check_tokens(tokens, "session.max_output_tokens"),
         temperature=_check_temperature(_keep(patch.temperature, now.temperature)),
         tools=tools,
-        tool_choice=_merge_choice(now.tool_choice, patch.tool_choice, tools),
+        tool_choice=_merge_choice(now, patch, tools),
         truncation=_check_truncation(_keep(patch.truncation, now.truncation)),
         noise_reduction=_keep(patch.noise_reduction, now.noise_reduction),
         logprobs=_keep(patch.logprobs, now.logprobs),
@@ -176,12 +176,15 @@ def _merge_transcription(
     return wanted
 
 
-def _merge_choice(old: ToolChoice, patch: Maybe[ToolChoice], tools: tuple[Tool, ...]) -> ToolChoice:
-    if patch is not UNSET:
+def _merge_choice(now: Settings, patch: SettingsPatch, tools: tuple[Tool, ...]) -> ToolChoice:
+    new = patch.tool_choice
+    if new is not UNSET:
         # Clients choose before they know their tools; until these come, none is called.
-        return check_choice(patch, tools, "session.tool_choice") if tools else patch
+        return check_choice(new, tools, "session.tool_choice") if tools else new
+    if patch.tools is UNSET:
+        return now.tool_choice
     try:
-        return check_choice(old, tools, "session.tool_choice")
+        return check_choice(now.tool_choice, tools, "session.tool_choice")
     except Refusal:
         # Tools were taken away that it needs: whoever does that wants none called.
         return ToolChoice()

@@ -258,6 +258,7 @@ def test_tools_and_how_they_are_chosen_are_kept() -> None:
 @pytest.mark.parametrize("choice", [MUST, CALL])
 def test_a_choice_may_come_before_its_tools(choice: ToolChoice) -> None:
     chosen = merged(tool_choice=choice)
+    chosen = merge(chosen, SettingsPatch(instructions="Be brief."), CAN)
     assert chosen.tool_choice == choice
     assert merge(chosen, SettingsPatch(tools=(LOOK_UP,)), CAN).tool_choice == choice
 
