@@ -21,9 +21,9 @@ def _wanted(items: list[pytest.Item]) -> Iterator[tuple[Client, str]]:
         if "clients" in getattr(item, "fixturenames", ()):
             yield from ((client, kind) for client in CLIENTS for kind in KINDS)
         elif isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            parameters = item.callspec.params
-            if isinstance(parameters.get("client"), Client):
-                yield parameters["client"], parameters["kind"]
+            client = item.callspec.params.get("client")
+            if isinstance(client, Client):
+                yield client, str(item.callspec.params["kind"])
 
 
 @pytest.fixture(scope="session")

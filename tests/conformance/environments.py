@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PINS = HERE / "environments"
+PINS = HERE / "pins"
 
 MAKE_SECONDS = 900.0
 """Longest wait for an environment, whoever makes it."""
@@ -104,7 +104,7 @@ def _virtual(pins: Path) -> Callable[[Path], list[list[str]]]:
 
 
 def python_environment(name: str) -> Environment:
-    """Return the environment that ``environments/NAME.txt`` pins."""
+    """Return the environment that ``pins/NAME.txt`` pins."""
     pins = PINS / f"{name}.txt"
     return Environment(name, (pins,), _virtual(pins))
 

@@ -18,7 +18,7 @@ def _pinned(environment: str, package: str) -> str:
     """The version of a package that an environment installs."""
     pins = (PINS / f"{environment}.txt").read_text(encoding="utf-8")
     found = re.search(rf"^{re.escape(package)}==(\S+)$", pins, re.MULTILINE)
-    assert found, f"environments/{environment}.txt does not pin {package}"
+    assert found, f"pins/{environment}.txt does not pin {package}"
     return found[1]
 
 

@@ -155,7 +155,7 @@ def _row(client: Client, kind: str, report: Report, notes: dict[str, int]) -> tu
             return f"– ({notes.setdefault(lacks[feature], len(notes) + 1)})"
         if report.features.get(feature) != OK:
             return "**fails**"
-        return "yes" if not faults(client, kind, report) else "with errors"
+        return "with errors" if report.errors else "yes"
 
     index, _, name = client.package.rpartition(" ")
     package = f"{index} `{name}` {client.version}"

@@ -53,7 +53,7 @@ def scripted(folder: Path, certificate: Certificate | None = None) -> Generator[
     if certificate:
         deployment["access"] = certificate.access
     folder = Path(mkdtemp(dir=folder))
-    authority = certificate and certificate.certificate
+    authority = certificate.certificate if certificate else None
     with serving(write_deployment(deployment, folder), authority=authority) as server:
         yield server.url
 

@@ -7,10 +7,10 @@ import base64
 import sys
 import time
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from openai import AsyncOpenAI
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from .harness import (
     BYTES_PER_MS,
@@ -28,6 +28,7 @@ from .harness import (
     Microphone,
     Report,
     check,
+    check_done,
     read_speech,
     run,
 )
@@ -113,9 +114,10 @@ class Conversation:
         """
         while True:
             raw = await self._connection.recv_bytes()
-            event = cast(Any, self._connection.parse_event(raw))
+            event = self._connection.parse_event(raw)
+            model: BaseModel = event
             try:
-                type(event).model_validate_json(raw)
+                model.model_validate_json(raw)
             except ValidationError as error:
                 # The beta types know no models but their makers'.
                 wrong = [each for each in error.errors() if each["loc"] != ("session", "model")]
@@ -206,7 +208,7 @@ class Conversation:
         # A short reply of the embedded model may have been made in full by then.
         allowed = ("cancelled",) if self._job.scripted else ("cancelled", "completed")
         check(ended.response.status in allowed, ended.response.status)
-        await self._answer(self._events.all.index(ended) + 1)
+        await self._cancelled(self._events.all.index(ended) + 1)
         late = self._of(self._dialect.audio, self._events.all.index(cut))
         check(all(each.response_id != first.response_id for each in late), "old audio came late")
 
@@ -227,11 +229,18 @@ class Conversation:
         return await self._events.first(start, fits, kind)
 
     async def _answer(self, start: int) -> Any:
-        """Return the next finished response; it has to be complete."""
+        """Return the next finished response."""
         response = (await self._next("response.done", start)).response
-        check(response.status == "completed", response.status_details)
+        check_done(self._job, response.status, response.status_details)
         check(response.usage.total_tokens > 0, "no usage is told")
         return response
+
+    async def _cancelled(self, start: int) -> None:
+        """Cancel the next reply once it sounds: it may take a minute to say."""
+        await self._next(self._dialect.audio, start)
+        await self._connection.response.cancel()
+        status = (await self._next("response.done", start)).response.status
+        check(status in ("cancelled", "completed"), status)
 
     def _of(self, kind: str, start: int) -> list[Any]:
         return self._events.since(start, lambda event: event.type == kind)

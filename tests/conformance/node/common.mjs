@@ -70,13 +70,19 @@ export class Microphone {
     clearInterval(this.#timer);
   }
 
+  /** Whether all that was said has been sent. */
+  get quiet() {
+    return this.#said.length === 0;
+  }
+
   say(pcm) {
     this.#said = Buffer.concat([this.#said, pcm]);
   }
 
   #tick() {
     // By the clock: a timer that comes late must not slow the voice down.
-    for (; this.#due <= performance.now(); this.#due += PIECE_MS) {
+    const now = performance.now();
+    for (; this.#due <= now; this.#due += PIECE_MS) {
       const size = PIECE_MS * BYTES_PER_MS;
       const piece = Buffer.alloc(size);
       this.#said.copy(piece, 0, 0, size);

@@ -79,8 +79,7 @@ async function spokenTurn() {
   const from = events.count;
   microphone.on();
   microphone.say(readSpeech(job.question));
-  await events.next('input_audio_buffer.committed', from);
-  microphone.off();
+  await spoken(from);
   const { item } = await completed('assistant', from);
   const { response } = await events.next('response.done', from);
   check(item.formatted.transcript, 'the reply has no transcript');
@@ -96,6 +95,15 @@ async function transcription() {
   const user = client.conversation.getItems().find((each) => each.role === 'user');
   check(user?.formatted.transcript.trim(), 'the question has no transcript');
   check(user.formatted.audio.length > 0, 'the question has no audio');
+}
+
+/** Waits until all that was said is a turn, and turns the microphone off. */
+async function spoken(from) {
+  const open = () =>
+    events.of('input_audio_buffer.speech_started', from).length -
+    events.of('input_audio_buffer.committed', from).length;
+  await events.next('input_audio_buffer.committed', from, () => microphone.quiet && open() === 0);
+  microphone.off();
 }
 
 async function textTurn() {
@@ -138,11 +146,11 @@ async function interruption() {
   const cut = events.all.indexOf(interrupted);
   const playedMs = Math.floor(Math.min(performance.now() - began, heardMs - before));
   tellHeard(first, playedMs);
+  await spoken(from);
   const mine = (event) => event.response.id === first.response_id;
   await events.next('response.done', from, mine);
   const answered = (event) => !mine(event) && event.response.status === 'completed';
   await events.next('response.done', cut, answered);
-  microphone.off();
   checkStopped(events, first.response_id, cut, 'response.audio.delta');
 }
 
