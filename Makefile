@@ -34,9 +34,11 @@ demo: runtime ## Hold a spoken conversation with the server
 doctor: runtime ## Say what is missing on this machine, and how to mend it
 	$(BIN)/antiphon doctor $(ARGS)
 
-test: setup lint ## All checks and all tests
-	$(BIN)/antiphon models fetch
-	$(BIN)/pytest $(ARGS)
+test: setup ## All checks and all tests
+	@$(BIN)/python -m tests.conformance.environments & clients=$$!; \
+	trap 'kill $$clients 2>/dev/null' EXIT; \
+	$(MAKE) --no-print-directory lint && $(BIN)/antiphon models fetch \
+	&& wait $$clients && $(BIN)/pytest $(ARGS)
 
 lint: setup ## Style, types and layers
 	$(BIN)/ruff check
