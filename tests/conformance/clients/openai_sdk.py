@@ -123,7 +123,8 @@ class Conversation:
                 wrong = [each for each in error.errors() if each["loc"] != ("session", "model")]
                 if wrong:
                     self._report.error(f"{event.type}: {wrong}")
-            if event.type == "error":
+            # A short reply may end before a cancel arrives.
+            if event.type == "error" and event.error.code != "response_cancel_not_active":
                 self._report.error(f"error event: {event.error.code} {event.error.message}")
             self._events.add(event)
 

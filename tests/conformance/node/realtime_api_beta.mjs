@@ -81,7 +81,7 @@ async function spokenTurn() {
   microphone.say(readSpeech(job.question));
   await spoken(from);
   const { item } = await completed('assistant', from);
-  const { response } = await events.next('response.done', from);
+  const { response } = await done(item);
   check(item.formatted.transcript, 'the reply has no transcript');
   check(item.formatted.audio.length > 300 * SAMPLES_PER_MS, 'the reply has no audio');
   // The client adds the deltas to what the part has when it is added.
@@ -110,7 +110,7 @@ async function textTurn() {
   const from = events.count;
   client.sendUserMessageContent([{ type: 'input_text', text: WRITTEN_QUESTION }]);
   const { item } = await completed('assistant', from);
-  await events.next('response.done', from);
+  await done(item);
   check(item.formatted.transcript, 'the reply has no transcript');
   const asked = client.conversation.getItems().filter((each) => each.role === 'user').at(-1);
   check(asked.formatted.text === WRITTEN_QUESTION, 'the question is not in the conversation');
@@ -125,7 +125,7 @@ async function toolCall() {
   check(call.status === 'completed' && call.name === TOOL.name, JSON.stringify(call));
   // The client answers the call and asks for the next reply by itself.
   const { item } = await completed('assistant', from);
-  await events.next('response.done', events.all.findLastIndex((event) => event.item === item));
+  await done(item);
   const heard = item.formatted.transcript;
   if (job.scripted) check(heard.includes('rain'), `the output is not known: ${heard}`);
   const kept = client.conversation.getItem(call.id);
@@ -172,6 +172,10 @@ async function end() {
   client.disconnect();
   await events.next('close');
 }
+
+/** The end of the response that an item belongs to. */
+const done = ({ id }) =>
+  events.next('response.done', 0, ({ response }) => response.output.some((each) => each.id === id));
 
 const completed = (role, from) =>
   events.next('completed', from, ({ item }) => item.role === role);
