@@ -4,8 +4,8 @@ import { RealtimeAgent, RealtimeSession, tool } from '@openai/agents-realtime';
 import { z } from 'zod';
 
 import {
-  check, checkStopped, Events, getWeather, HEARD_MS, INSTRUCTIONS, job, LONG_QUESTION, Microphone,
-  readSpeech, report, TOOL, TOOL_QUESTION, WRITTEN_QUESTION,
+  check, checkStopped, Events, getWeather, HEARD_MS, INSTRUCTIONS, isWhole, job, LONG_QUESTION,
+  Microphone, readSpeech, report, TOOL, TOOL_QUESTION, WRITTEN_QUESTION,
 } from './common.mjs';
 
 // Not exported; by its path, to see what the client drops in silence.
@@ -128,7 +128,7 @@ async function interruption() {
   await events.next('session:audio_interrupted', cut);
   const mine = (event) => event.response.id === first.response_id;
   await events.next('response.done', from, mine);
-  const answered = (event) => !mine(event) && event.response.status === 'completed';
+  const answered = (event) => !mine(event) && isWhole(event.response);
   await events.next('response.done', cut, answered);
   checkStopped(events, first.response_id, cut, 'response.output_audio.delta');
 }

@@ -141,6 +141,12 @@ function runs(types) {
   return kinds.filter((kind, index) => kind !== 'deltas' || kinds[index - 1] !== kind).join(', ');
 }
 
+/** A reply is whole; the embedded model may also come to the end of what it is allowed to say. */
+export function isWhole({ status, status_details: why }) {
+  const full = status === 'incomplete' && why.reason === 'max_output_tokens';
+  return status === 'completed' || (full && !job.scripted);
+}
+
 /** A reply that somebody spoke over from an event on: it has stopped, or was all there before. */
 export function checkStopped(events, responseId, cut, audio) {
   const done = events.all.findIndex(

@@ -1,8 +1,8 @@
 // One conversation over the sockets of the `openai` package, in the GA or the beta dialect.
 
 import {
-  audioMs, check, checkStopped, declaredEvents, Events, getWeather, HEARD_MS, INSTRUCTIONS, job,
-  LONG_QUESTION, Microphone, readSpeech, report, TOOL, TOOL_QUESTION, WRITTEN_QUESTION,
+  audioMs, check, checkStopped, declaredEvents, Events, getWeather, HEARD_MS, INSTRUCTIONS, isWhole,
+  job, LONG_QUESTION, Microphone, readSpeech, report, TOOL, TOOL_QUESTION, WRITTEN_QUESTION,
 } from './common.mjs';
 
 const TURNS = { type: 'server_vad', silence_duration_ms: 500 };
@@ -156,7 +156,7 @@ class Client {
 
     const mine = (event) => event.response.id === first.response_id;
     await this.events.next('response.done', from, mine);
-    const answered = (event) => !mine(event) && event.response.status === 'completed';
+    const answered = (event) => !mine(event) && isWhole(event.response);
     await this.events.next('response.done', cut, answered);
     checkStopped(this.events, first.response_id, cut, this.dialect.audio);
   }
@@ -187,10 +187,10 @@ class Client {
     });
   }
 
-  /** The next finished response; it has to be complete. */
+  /** The next finished response; it has to be whole. */
   async #answer(from) {
     const { response } = await this.events.next('response.done', from);
-    check(response.status === 'completed', JSON.stringify(response.status_details));
+    check(isWhole(response), JSON.stringify(response.status_details));
     check(response.usage.total_tokens > 0, 'no usage is told');
     return response;
   }

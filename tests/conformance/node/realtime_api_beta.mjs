@@ -6,8 +6,8 @@
 import { RealtimeClient } from 'openai-realtime-api';
 
 import {
-  check, checkStopped, Events, getWeather, HEARD_MS, INSTRUCTIONS, job, LONG_QUESTION, Microphone,
-  readSpeech, report, TOOL, TOOL_QUESTION, WRITTEN_QUESTION,
+  check, checkStopped, Events, getWeather, HEARD_MS, INSTRUCTIONS, isWhole, job, LONG_QUESTION,
+  Microphone, readSpeech, report, TOOL, TOOL_QUESTION, WRITTEN_QUESTION,
 } from './common.mjs';
 
 const SAMPLES_PER_MS = 24;
@@ -44,7 +44,6 @@ client.on('conversation.updated', ({ delta }) => {
   if (delta?.audio) heardMs += delta.audio.length / SAMPLES_PER_MS;
 });
 client.on('conversation.interrupted', (event) => events.add({ ...event, type: 'interrupted' }));
-client.on('conversation.item.completed', ({ item }) => events.add({ type: 'completed', item }));
 client.realtime.on('close', (event) => events.add(event));
 
 // On only while somebody speaks: the client keeps all that it has sent, and copies it sample
@@ -54,7 +53,12 @@ const microphone = new Microphone((pcm) =>
 );
 
 async function connect() {
-  client.updateSession({ instructions: INSTRUCTIONS, turn_detection: { type: 'server_vad' } });
+  client.updateSession({
+    instructions: INSTRUCTIONS,
+    turn_detection: { type: 'server_vad' },
+    // Not the client's own 4096, which take the embedded model minutes.
+    max_response_output_tokens: 'inf',
+  });
   await client.connect();
   await client.waitForSessionCreated();
 }
@@ -80,8 +84,7 @@ async function spokenTurn() {
   microphone.on();
   microphone.say(readSpeech(job.question));
   await spoken(from);
-  const { item } = await completed('assistant', from);
-  const { response } = await done(item);
+  const { item, response } = await answer(from);
   check(item.formatted.transcript, 'the reply has no transcript');
   check(item.formatted.audio.length > 300 * SAMPLES_PER_MS, 'the reply has no audio');
   // The client adds the deltas to what the part has when it is added.
@@ -109,8 +112,7 @@ async function spoken(from) {
 async function textTurn() {
   const from = events.count;
   client.sendUserMessageContent([{ type: 'input_text', text: WRITTEN_QUESTION }]);
-  const { item } = await completed('assistant', from);
-  await done(item);
+  const { item } = await answer(from);
   check(item.formatted.transcript, 'the reply has no transcript');
   const asked = client.conversation.getItems().filter((each) => each.role === 'user').at(-1);
   check(asked.formatted.text === WRITTEN_QUESTION, 'the question is not in the conversation');
@@ -124,8 +126,7 @@ async function toolCall() {
   const { item: call } = await events.next('response.output_item.done', from, called);
   check(call.status === 'completed' && call.name === TOOL.name, JSON.stringify(call));
   // The client answers the call and asks for the next reply by itself.
-  const { item } = await completed('assistant', from);
-  await done(item);
+  const { item } = await answer(from);
   const heard = item.formatted.transcript;
   if (job.scripted) check(heard.includes('rain'), `the output is not known: ${heard}`);
   const kept = client.conversation.getItem(call.id);
@@ -149,7 +150,7 @@ async function interruption() {
   await spoken(from);
   const mine = (event) => event.response.id === first.response_id;
   await events.next('response.done', from, mine);
-  const answered = (event) => !mine(event) && event.response.status === 'completed';
+  const answered = (event) => !mine(event) && isWhole(event.response);
   await events.next('response.done', cut, answered);
   checkStopped(events, first.response_id, cut, 'response.audio.delta');
 }
@@ -173,12 +174,15 @@ async function end() {
   await events.next('close');
 }
 
-/** The end of the response that an item belongs to. */
-const done = ({ id }) =>
-  events.next('response.done', 0, ({ response }) => response.output.some((each) => each.id === id));
-
-const completed = (role, from) =>
-  events.next('completed', from, ({ item }) => item.role === role);
+/** The next message of the model that is whole, as the client has it, and its response. */
+async function answer(from) {
+  const message = ({ type }) => type === 'message';
+  const { response } = await events.next(
+    'response.done', from,
+    ({ response: each }) => isWhole(each) && each.output.some(message),
+  );
+  return { item: client.conversation.getItem(response.output.find(message).id), response };
+}
 
 await report.feature('connect', connect);
 await report.feature('configure', configure);
