@@ -135,7 +135,7 @@ REFUSED = [
         "item.call_id",
         "mine",
     ),
-    (update(tools=[[]]), "invalid_value", "session.tools[0]", "mine"),
+    (update(tools=["weather"]), "invalid_value", "session.tools[0]", "mine"),
     (item(role="robot"), "invalid_value", "item.role", "mine"),
     (item(content=[]), "invalid_value", "item.content", "mine"),
     (

@@ -17,7 +17,7 @@ GRAVITON_3 = {"asimd", "i8mm", "bf16"}
         (CASCADE_LAKE, CpuNumbers(False, "float32")),
         (SAPPHIRE_RAPIDS, CpuNumbers(True, "bfloat16")),
         (GRAVITON_3, CpuNumbers(True, "bfloat16")),
-        (set(), CpuNumbers(False, "float32")),
+        (set[str](), CpuNumbers(False, "float32")),
     ],
 )
 def test_auto_takes_what_the_processor_multiplies(flags: set[str], best: CpuNumbers) -> None:
