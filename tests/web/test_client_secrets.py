@@ -199,7 +199,11 @@ def test_a_secret_of_a_conversation_is_none_of_a_transcription(keyed: Visitor) -
         ({"session": {"audio": {"output": {"voice": "nobody"}}}}, None, "voice"),
         ({"session": {"audio": {"output": {"speed": 9}}}}, None, "speed"),
         ({"session": {"max_output_tokens": 0}}, None, "session.max_output_tokens"),
-        ({"session": {"tool_choice": "required"}}, None, "session.tool_choice"),
+        (
+            {"session": {"tools": [TOOL], "tool_choice": {"type": "function", "name": "other"}}},
+            None,
+            "session.tool_choice.name",
+        ),
         ({"expires_after": {"seconds": 9}}, "invalid_value", "expires_after.seconds"),
         ({"expires_after": {"seconds": 7201}}, "invalid_value", "expires_after.seconds"),
         ({"expires_after": {"seconds": "60"}}, "invalid_value", "expires_after.seconds"),
