@@ -53,6 +53,9 @@ CORES = sorted(os.sched_getaffinity(0))
 SETTLE_SECONDS = 2.0
 IDLE = 200
 
+REPLY_SECONDS = 9.0
+"""Length of a reply of the silent deployment."""
+
 CLEAR_SECONDS = 5.0
 """Without turn detection nobody commits: the buffer is emptied so often."""
 
@@ -199,13 +202,13 @@ async def measure(target: Target, sessions: int, args: argparse.Namespace) -> Me
 
 
 async def _begin(clients: list[LeanClient], create: bytes, chunk_ms: int, *, vad: bool) -> None:
-    """Let every session speak; spread, as people don't all begin in one moment."""
+    """Let every session speak; spread over a reply, so that turns end evenly, as people's do."""
     turns = {"type": "server_vad"} if vad else None
     audio = {"input": {"turn_detection": turns}}
     update = event("session.update", session={"type": "realtime", "audio": audio})
     for client in clients:
         client.send(update, create)
-        await asyncio.sleep(1.0 / len(clients))
+        await asyncio.sleep(REPLY_SECONDS / len(clients))
 
 
 async def _clear(clients: list[LeanClient]) -> None:
