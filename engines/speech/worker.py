@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from ..chunks import End, EndReason, StageError
-from ..stage import StageClosed, StageFailure
+from ..stage import FRESH_SECONDS, StageClosed, StageFailure
 from ..streams import Inbox, TaskStream
 
 InT = TypeVar("InT")
@@ -32,12 +32,6 @@ The event loop needs little, but at once; a language model's process has 5.
 
 PATIENT_BOUND = 64
 """Patient jobs that may wait at once; more are refused."""
-
-FRESH_SECONDS = 0.25
-"""After so long without a job a model is slow at first: its memory has left the caches,
-and on a virtual machine perhaps the processor's reach. Measured with a voice of 60 MB:
-25 ms when it ran just before, 55 ms after 0.2 s, 130 ms after 1 s, 300 ms after 3 s.
-"""
 
 
 def _step_back() -> None:

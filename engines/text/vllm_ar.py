@@ -16,7 +16,7 @@ from ..catalog import require
 from ..chunks import CallDelta, End, EndReason, Fitted, StageError, TextDelta, Usage
 from ..deployment import VllmConfig
 from ..pipeline import Message
-from ..stage import StageClosed, StageFailure
+from ..stage import FRESH_SECONDS, StageClosed, StageFailure
 from ..streams import Inbox, TaskStream
 from .prompt import Count, CountCache, fit_or_refuse, too_long
 from .request import GenerateRequest
@@ -33,9 +33,6 @@ process holds time to be freed."""
 
 SETTLED_SECONDS = 120.0
 """An engine that has lived so long has all its attempts again."""
-
-FRESH_SECONDS = 0.25
-"""After so long without an answer the model's memory is slow, as that of speech stages."""
 
 MESSAGE_TOKENS = 8
 """Allowance for the marks around a message; what templates add is 4 to 6."""

@@ -14,7 +14,7 @@ from antiphon.engines.deployment import Code2wavConfig, TalkerConfig, WhisperCon
 from antiphon.engines.speech.code2wav import Code2wavStage
 from antiphon.engines.speech.recognizer import WhisperStage
 from antiphon.engines.speech.talker import TalkerStage
-from antiphon.engines.speech.worker import FRESH_SECONDS
+from antiphon.engines.stage import FRESH_SECONDS
 
 PATIENCE = 30
 

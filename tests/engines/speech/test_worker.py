@@ -6,8 +6,8 @@ import pytest
 from tests.support.waiting import until
 
 from antiphon.engines.chunks import End, EndReason, StageError
-from antiphon.engines.speech.worker import FRESH_SECONDS, PATIENT_BOUND, Worker
-from antiphon.engines.stage import StageClosed, StageFailure
+from antiphon.engines.speech.worker import PATIENT_BOUND, Worker
+from antiphon.engines.stage import FRESH_SECONDS, StageClosed, StageFailure
 from antiphon.engines.streams import Inbox, TaskStream
 
 PATIENCE = 10
