@@ -148,13 +148,15 @@ async function end() {
 
 const said = (message) => message.content.map((part) => part.transcript ?? part.text).join('');
 
-await report.feature('connect', connect);
-await report.feature('configure', configure);
-await report.feature('spoken turn', spokenTurn);
-await report.feature('transcription', transcription);
-await report.feature('text turn', textTurn);
-await report.feature('tool call', toolCall);
-await report.feature('interruption', interruption);
-await report.feature('truncation', truncation);
-await report.feature('end', end);
+await report.conversation({
+  connect,
+  configure,
+  spokenTurn,
+  transcription,
+  textTurn,
+  toolCall,
+  interruption,
+  truncation,
+  end,
+});
 report.print();

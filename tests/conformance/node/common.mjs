@@ -195,6 +195,19 @@ class Report {
     this.errors.push(what.slice(0, 2_000));
   }
 
+  /** Tries every feature in its order; `steps` has a method for each. */
+  async conversation(steps) {
+    await this.feature('connect', () => steps.connect());
+    await this.feature('configure', () => steps.configure());
+    await this.feature('spoken turn', () => steps.spokenTurn());
+    await this.feature('transcription', () => steps.transcription());
+    await this.feature('text turn', () => steps.textTurn());
+    await this.feature('tool call', () => steps.toolCall());
+    await this.feature('interruption', () => steps.interruption());
+    await this.feature('truncation', () => steps.truncation());
+    await this.feature('end', () => steps.end());
+  }
+
   async feature(name, run) {
     try {
       await run();

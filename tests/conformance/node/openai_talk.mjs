@@ -42,15 +42,7 @@ export const BETA = {
 /** Hold the conversation over `socket` (an emitter of the package) and print the report. */
 export async function talk(socket, dialect) {
   const client = new Client(socket, dialect);
-  await report.feature('connect', () => client.connect());
-  await report.feature('configure', () => client.configure());
-  await report.feature('spoken turn', () => client.spokenTurn());
-  await report.feature('transcription', () => client.transcription());
-  await report.feature('text turn', () => client.textTurn());
-  await report.feature('tool call', () => client.toolCall());
-  await report.feature('interruption', () => client.interruption());
-  await report.feature('truncation', () => client.truncation());
-  await report.feature('end', () => client.end());
+  await report.conversation(client);
   report.print();
 }
 

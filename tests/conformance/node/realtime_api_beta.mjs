@@ -184,13 +184,15 @@ async function answer(from) {
   return { item: client.conversation.getItem(response.output.find(message).id), response };
 }
 
-await report.feature('connect', connect);
-await report.feature('configure', configure);
-await report.feature('spoken turn', spokenTurn);
-await report.feature('transcription', transcription);
-await report.feature('text turn', textTurn);
-await report.feature('tool call', toolCall);
-await report.feature('interruption', interruption);
-await report.feature('truncation', truncation);
-await report.feature('end', end);
+await report.conversation({
+  connect,
+  configure,
+  spokenTurn,
+  transcription,
+  textTurn,
+  toolCall,
+  interruption,
+  truncation,
+  end,
+});
 report.print();
