@@ -170,8 +170,45 @@ class Code2wavConfig(_Strict, frozen=True, kw_only=True):
     """Latents to waveform, with the decoder of the talker's model."""
 
     threads: Positive = 1
-    ladder: tuple[Positive, ...] = (4, 8, 16, 32)
-    """Frames of the first, second, ... chunk; the last size repeats."""
+    ladder: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=32)] = (4, 8, 16, 32)
+    """Frames that a chunk may have, ascending."""
+
+    rule: Literal["ramp", "fixed"] = "ramp"
+    """``ramp`` chooses by what the listener has left and what a chunk costs; ``fixed`` takes
+    one size after the other, and then the last."""
+
+    margin_ms: NotNegative = 40
+    """Audio that a listener shall still have when its next chunk is made."""
+
+    continuity: Literal["smooth", "eager"] = "smooth"
+    """Where audio is made slower than it is heard: wait at the start, or begin at once and
+    stutter."""
+
+    max_first_delay_ms: NotNegative = 2000
+    """The most that ``smooth`` waits."""
+
+    batch: Positive = 4
+    """Chunks of one size decoded at once, where that is found to pay."""
+
+
+class Pacing(_Strict, frozen=True, kw_only=True):
+    """How far and how fast audio is made for listeners."""
+
+    lead_ms: Annotated[int, Meta(ge=200)] = 4000
+    """How far ahead of the ear; what is further ahead is wasted at an interruption."""
+
+    first_audio_ms: Positive = 300
+    """In which the first audio of a reply should be there: its rank among those that wait."""
+
+    load: Annotated[float, Meta(gt=0, le=1)] = 0.9
+    """Share of a stage's time that replies being spoken may need together; one more waits
+    until an earlier one is made."""
+
+    waiting: NotNegative = 64
+    """Replies that may wait so; one more fails: ``overloaded``."""
+
+    wait_seconds: Positive = 20
+    """How long one may wait before it fails."""
 
 
 class Stages(_Strict, frozen=True, kw_only=True):
@@ -257,6 +294,7 @@ class Deployment(_Strict, frozen=True, kw_only=True):
     """
 
     stages: Stages = Stages()
+    pacing: Pacing = Pacing()
     limits: Limits = Limits()
     access: Access = Access()
 

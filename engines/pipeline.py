@@ -28,7 +28,18 @@ from .tools import Call, Tool, ToolChoice, Truncation
 ReplyChunk: TypeAlias = TextDelta | CallDelta | Fitted | SpokenWords | Timings | PcmChunk
 Hearing: TypeAlias = StageStream[PcmChunk, SpeechFrames]
 Recognition: TypeAlias = StageStream[PcmChunk, TranscriptDelta | Transcript]
-Reply: TypeAlias = StageStream[None, ReplyChunk]
+
+
+class Reply(StageStream[None, ReplyChunk], Protocol):
+    """An answer under way."""
+
+    def played(self, played_ms: float, until_ms: float) -> None:
+        """Say how much of its audio was heard, and up to where playback goes on by itself.
+
+        Both ms from its first sample. A reply that nobody tells of its playback reckons
+        that its audio is heard as it is made.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

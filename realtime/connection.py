@@ -273,6 +273,7 @@ class Connection:
                 | wx.StartRecognition()
                 | wx.CancelRecognition()
                 | wx.StartReply()
+                | wx.ReplyPlayed()
             ):
                 self._work.carry_out(effect)
             case _:

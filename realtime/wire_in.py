@@ -116,7 +116,9 @@ def _to_event(
         case ResponseCancel(response_id=response_id):
             return events.CancelResponse(response_id, event_id)
         case PlaybackReport(response_id=response_id, played_ms=played, buffered_ms=buffered):
-            return events.ReportPlayback(response_id, round(played), round(buffered), event_id)
+            return events.ReportPlayback(
+                response_id, round(played), round(buffered), event_id=event_id
+            )
         case _:
             assert_never(message)
 

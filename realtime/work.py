@@ -98,12 +98,35 @@ class Work:
         self._room = room
         self._listening: Listening | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._replies: dict[str, pl.Reply] = {}
 
     def carry_out(self, effect: wx.WorkEffect) -> None:
         """Start or stop a stream; never waits."""
         match effect:
             case wx.ExpectTurnEnd():
                 self._pipeline.expect()
+            case wx.StartListening() | wx.FeedListening() | wx.StopListening():
+                self._carry_out_listening(effect)
+            case wx.StartRecognition():
+                self._spawn(f"hear-{effect.recognition_id}", self._recognize(effect))
+            case wx.CancelRecognition(recognition_id=recognition_id):
+                self._cancel(f"hear-{recognition_id}")
+            case wx.StartReply():
+                self._spawn(effect.response_id, self._reply(effect))
+            case wx.ReplyPlayed(response_id=response_id):
+                if (reply := self._replies.get(response_id)) is not None:
+                    reply.played(effect.played_ms, effect.until_ms)
+            case wx.AbortReply(response_id=response_id):
+                self._cancel(response_id)
+            case wx.CloseConnection():
+                raise AssertionError("the connection carries this out itself")
+            case _:
+                assert_never(effect)
+
+    def _carry_out_listening(
+        self, effect: wx.StartListening | wx.FeedListening | wx.StopListening
+    ) -> None:
+        match effect:
             case wx.StartListening(listen_id=listen_id):
                 self._listening = Listening(listen_id)
                 self._spawn(f"listen-{listen_id}", self._listen(self._listening))
@@ -115,16 +138,6 @@ class Work:
                     self._listening.stop()
                     self._listening = None
                 self._cancel(f"listen-{listen_id}")
-            case wx.StartRecognition():
-                self._spawn(f"hear-{effect.recognition_id}", self._recognize(effect))
-            case wx.CancelRecognition(recognition_id=recognition_id):
-                self._cancel(f"hear-{recognition_id}")
-            case wx.StartReply():
-                self._spawn(effect.response_id, self._reply(effect))
-            case wx.AbortReply(response_id=response_id):
-                self._cancel(response_id)
-            case wx.CloseConnection():
-                raise AssertionError("the connection carries this out itself")
             case _:
                 assert_never(effect)
 
@@ -256,11 +269,13 @@ class Work:
         except StageFailure as failure:
             self._tell(_reply_ended(key, End(EndReason.FAILED, failure.error)))
             return
+        self._replies[effect.response_id] = stream
         try:
             async for chunk in stream:
                 self._tell(_reply_event(key, chunk))
                 await self._room()
         finally:
+            del self._replies[effect.response_id]
             stream.cancel()
 
 

@@ -133,6 +133,12 @@ class ReportPlayback:
     response_id: str
     played_ms: int
     buffered_ms: int
+    underruns: int = 0
+    """How often it had nothing to play although more was to come, so far in this response."""
+
+    gap_ms: int = 0
+    """How long that was in all."""
+
     event_id: str | None = None
 
 

@@ -105,6 +105,17 @@ class StartReply:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplyPlayed:
+    """How far the listener of a running response is, for its stages to pace themselves."""
+
+    response_id: str
+    epoch: int
+    played_ms: float
+    until_ms: float
+    """Up to where it plays on by itself, at real-time speed."""
+
+
+@dataclass(frozen=True, slots=True)
 class AbortReply:
     """Stop generating, and write no more audio of this response."""
 
@@ -129,6 +140,7 @@ WorkEffect: TypeAlias = (
     | StartRecognition
     | CancelRecognition
     | StartReply
+    | ReplyPlayed
     | AbortReply
     | CloseConnection
 )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..deployment import Deployment
+from ..chunks import End
+from ..deployment import Deployment, Pacing
+from ..flow import Flow
 from ..pipeline import (
     Hearing,
     ListenRequest,
@@ -20,7 +22,7 @@ from ..pipeline import (
     ReplyRequest,
 )
 from ..stage import Stage, StageFailure
-from ..streams import TaskStream
+from ..streams import Inbox, TaskStream
 from .reply import first_error, reply_chunks
 from .stages import CanSee, CanWarm, CascadeStages, HasState, HasStatistics, build_stages
 
@@ -28,6 +30,25 @@ logger = logging.getLogger(__name__)
 
 OnProgress: TypeAlias = Callable[[str], None]
 """Is told what the start is about, in a few words for a person."""
+
+
+class ReplyStream(TaskStream[None, ReplyChunk]):
+    """A reply under way, paced by how far its listener is."""
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[Inbox[None]], AsyncGenerator[ReplyChunk | End, None]],
+        flow: Flow,
+        *,
+        on_done: Callable[[End], None],
+    ) -> None:
+        super().__init__(name, work, on_done=on_done)
+        self._flow = flow
+
+    def played(self, played_ms: float, until_ms: float) -> None:
+        """Say how far the listener is, and how far it plays on by itself."""
+        self._flow.played(played_ms, until_ms)
 
 
 class CascadePipeline:
@@ -38,19 +59,27 @@ class CascadePipeline:
     ) -> None:
         """Build the stages of a deployment; nothing is loaded before :meth:`start`."""
         stages = build_stages(deployment.stages, cache_root)
-        self._set_up(stages, deployment.model, on_progress)
+        self._set_up(stages, deployment.model, deployment.pacing, on_progress)
 
     @classmethod
     def from_stages(
-        cls, stages: CascadeStages, *, model: str, on_progress: OnProgress | None = None
+        cls,
+        stages: CascadeStages,
+        *,
+        model: str,
+        pacing: Pacing | None = None,
+        on_progress: OnProgress | None = None,
     ) -> CascadePipeline:
         """A cascade of the given stages, listed as ``model``."""
         pipeline = cls.__new__(cls)
-        pipeline._set_up(stages, model, on_progress)
+        pipeline._set_up(stages, model, pacing or Pacing(), on_progress)
         return pipeline
 
-    def _set_up(self, stages: CascadeStages, model: str, on_progress: OnProgress | None) -> None:
+    def _set_up(
+        self, stages: CascadeStages, model: str, pacing: Pacing, on_progress: OnProgress | None
+    ) -> None:
         self._stages = stages
+        self._pacing = pacing
         self._model = model
         self._tell: OnProgress = on_progress or (lambda text: None)
         self._states = {name: "closed" for name, _ in stages.named()}
@@ -126,9 +155,11 @@ class CascadePipeline:
         """Generate an answer; a stage that can't serve it ends the stream as failed."""
         self._replies += 1
         self._running += 1
-        return TaskStream[None, ReplyChunk](
+        flow = Flow(self._pacing)
+        return ReplyStream(
             f"reply-{request.request_id}",
-            lambda inbox: reply_chunks(self._stages, request),
+            lambda inbox: reply_chunks(self._stages, request, flow),
+            flow,
             on_done=lambda end: self._count_end(),
         )
 

@@ -25,6 +25,7 @@ from ..chunks import (
     TextDelta,
     Timings,
 )
+from ..flow import Flow
 from ..pipeline import ReplyChunk, ReplyRequest
 from ..speech.clauses import ClauseSplitter
 from ..speech.code2wav import DecodeRequest
@@ -39,14 +40,14 @@ Sound: TypeAlias = StageStream[Latents, SpokenWords | PcmChunk]
 
 
 async def reply_chunks(
-    stages: CascadeStages, request: ReplyRequest
+    stages: CascadeStages, request: ReplyRequest, flow: Flow
 ) -> AsyncGenerator[ReplyChunk | End, None]:
     """Yield the reply's chunks and its ``End``; when closed, cancel all stages at once.
 
     Raises:
         StageFailure: the first failure of a stage; the others are cancelled then.
     """
-    conductor = _Conductor(stages, request)
+    conductor = _Conductor(stages, request, flow)
     # The stages are joined in a task of their own: where this generator stops to hand
     # out a chunk, a task group around it could neither be cancelled nor report.
     task = asyncio.create_task(conductor.run(), name=f"conduct-{request.request_id}")
@@ -62,11 +63,12 @@ async def reply_chunks(
 
 
 class _Conductor:
-    def __init__(self, stages: CascadeStages, request: ReplyRequest) -> None:
+    def __init__(self, stages: CascadeStages, request: ReplyRequest, flow: Flow) -> None:
         # One chunk only, because the bound is kept by the stream that reads this.
         self.out: asyncio.Queue[ReplyChunk | End | BaseException] = asyncio.Queue(1)
         self._stages = stages
         self._request = request
+        self._flow = flow
         self._now = asyncio.get_running_loop().time
         self._timings = Timings(self._now())
         self._opened: list[StageStream[Any, Any]] = []
@@ -159,13 +161,20 @@ class _Conductor:
     def _open_talk(self) -> Talk:
         asked = self._request
         stream = self._stages.talker.open(
-            TalkRequest(request_id=asked.request_id, voice=asked.voice, speed=asked.speed)
+            TalkRequest(
+                request_id=asked.request_id,
+                voice=asked.voice,
+                speed=asked.speed,
+                flow=self._flow,
+            )
         )
         self._opened.append(stream)
         return stream
 
     def _open_sound(self) -> Sound:
-        stream = self._stages.code2wav.open(DecodeRequest(request_id=self._request.request_id))
+        stream = self._stages.code2wav.open(
+            DecodeRequest(request_id=self._request.request_id, flow=self._flow)
+        )
         self._opened.append(stream)
         return stream
 

@@ -15,6 +15,7 @@ from ...codecs.resample import FloatStreamResampler
 from ..catalog import require
 from ..chunks import End, Latents, PcmChunk, Samples, SpokenWords, Word
 from ..deployment import Code2wavConfig
+from ..flow import Flow
 from ..pipeline import OUTPUT_RATE
 from ..scheduling.windows import Window, Windows
 from ..stage import StageStream
@@ -35,6 +36,8 @@ class DecodeRequest:
     """Ask for the audio of the latents that follow."""
 
     request_id: str
+    flow: Flow | None = None
+    """Paces the audio; ``None`` for as fast as it goes."""
 
 
 class Code2wavStage:

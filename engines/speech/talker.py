@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..catalog import require
 from ..chunks import Clause, End, Latents, StageError, Word
 from ..deployment import TalkerConfig
+from ..flow import Flow
 from ..stage import StageFailure, StageStream
 from ..streams import Inbox
 from .graph import Graph
@@ -46,6 +47,9 @@ class TalkRequest:
 
     speed: float = 1.0
     """Rate of speech, 1 is the voice's own."""
+
+    flow: Flow | None = None
+    """Paces the speech; ``None`` for as fast as it goes."""
 
     def __post_init__(self) -> None:
         """Refuse a speed that no voice has."""

@@ -552,6 +552,9 @@ class Lingering:
     def cancel(self) -> None:
         return
 
+    def played(self, played_ms: float, until_ms: float) -> None:
+        return
+
 
 def test_a_connection_is_over_when_its_streams_are() -> None:
     class Pipeline(FakePipeline):

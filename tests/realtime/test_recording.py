@@ -157,7 +157,7 @@ BY_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
     ev.DeleteItem: st.builds(ev.DeleteItem, _text, _name),
     ev.CreateResponse: st.builds(ev.CreateResponse, _options, _name),
     ev.CancelResponse: st.builds(ev.CancelResponse, _name, _name),
-    ev.ReportPlayback: st.builds(ev.ReportPlayback, _text, _number, _number, _name),
+    ev.ReportPlayback: st.builds(ev.ReportPlayback, _text, _number, _number, _number, _number, _name),
     ev.RejectMessage: st.builds(ev.RejectMessage, _error),
     ev.SpeechScored: st.builds(
         ev.SpeechScored, _number, st.lists(_float, max_size=3).map(tuple), st.just(20)

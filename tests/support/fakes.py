@@ -88,6 +88,24 @@ def loudness(sample: int) -> float:
     return 1.0 if sample else 0.0
 
 
+class FakeReply(TaskStream[None, ReplyChunk]):
+    """A reply that plays its steps, whatever it is told of its playback."""
+
+    def __init__(
+        self,
+        name: str,
+        steps: Sequence[Step],
+        playback: list[tuple[str, float, float]],
+        on_done: Callable[[End], None],
+    ) -> None:
+        super().__init__(f"fake {name}", lambda inbox: _played(steps), on_done=on_done)
+        self._id = name
+        self._playback = playback
+
+    def played(self, played_ms: float, until_ms: float) -> None:
+        self._playback.append((self._id, played_ms, until_ms))
+
+
 class FakePipeline:
     """Answers with scripts, hears given lines, and tells speech by a frame's first sample.
 
@@ -128,6 +146,9 @@ class FakePipeline:
         self.expected = 0
         """How often the end of a turn was announced."""
 
+        self.playback: list[tuple[str, float, float]] = []
+        """What replies were told of their playback: id, ms heard, ms up to where it goes on."""
+
         self.open_streams = 0
         self.closed = False
         self._none_open = asyncio.Event()
@@ -163,7 +184,8 @@ class FakePipeline:
     def reply(self, request: ReplyRequest) -> Reply:
         self._note("reply", request)
         steps = _next(self._replies)
-        return self._stream(request.request_id, lambda inbox: _played(steps))
+        self._opened()
+        return FakeReply(request.request_id, steps, self.playback, self._gone)
 
     def statistics(self) -> Mapping[str, Mapping[str, float]]:
         return {"fake": {"open": self.open_streams}}
@@ -185,9 +207,12 @@ class FakePipeline:
     def _stream(
         self, name: str, work: Callable[[Inbox[InT]], AsyncGenerator[OutT | End, None]]
     ) -> TaskStream[InT, OutT]:
+        self._opened()
+        return TaskStream(f"fake {name}", work, on_done=self._gone)
+
+    def _opened(self) -> None:
         self.open_streams += 1
         self._none_open.clear()
-        return TaskStream(f"fake {name}", work, on_done=self._gone)
 
     def _gone(self, _end: End) -> None:
         self.open_streams -= 1
