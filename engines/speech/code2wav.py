@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +36,7 @@ class DecodeRequest:
     """Ask for the audio of the latents that follow."""
 
     request_id: str
-    flow: Flow | None = None
+    flow: Flow | None = field(default=None, compare=False)
     """Paces the audio; ``None`` for as fast as it goes."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 import time
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ class TalkRequest:
     speed: float = 1.0
     """Rate of speech, 1 is the voice's own."""
 
-    flow: Flow | None = None
+    flow: Flow | None = field(default=None, compare=False)
     """Paces the speech; ``None`` for as fast as it goes."""
 
     def __post_init__(self) -> None:
