@@ -18,11 +18,12 @@ from ..deployment import VllmConfig
 from ..pipeline import Message
 from ..stage import FRESH_SECONDS, StageClosed, StageFailure
 from ..streams import Inbox, TaskStream
+from .host_link import Piece
 from .prompt import Count, CountCache, fit_or_refuse, too_long
 from .request import GenerateRequest
 from .tool_parser import ToolParser
 from .tool_plan import ToolPlanner
-from .vllm_engine import EngineDied, Piece, Sampling, TextEngine, load_engine
+from .vllm_engine import EngineDied, Sampling, TextEngine, load_engine
 
 logger = logging.getLogger(__name__)
 
@@ -190,7 +191,7 @@ class VllmStage:
         self._loading = asyncio.ensure_future(self._in_thread(self._load_now))
         engine = await asyncio.shield(self._loading)
         # The first answer takes twice as long as any other.
-        self._greeting = engine.render([Message("user", "Hi")])
+        self._greeting = await self._in_thread(lambda: engine.render([Message("user", "Hi")]))
         async for _ in engine.generate("warm-up", self._greeting, TWO_TOKENS):
             pass
         if self._state == "closed":
@@ -258,11 +259,12 @@ class VllmStage:
     async def _answer(
         self, engine: TextEngine, name: str, request: GenerateRequest, inbox: Inbox[None]
     ) -> AsyncGenerator[Chunk | End, None]:
-        plan = await self._in_thread(lambda: self._plan(engine, request))
-        if plan.dropped:
-            yield Fitted(plan.dropped)
-        writing, usage, finish = _Writing(plan.parser), Usage(), None
+        usage, finish = Usage(), None
         try:
+            plan = await self._in_thread(lambda: self._plan(engine, request))
+            if plan.dropped:
+                yield Fitted(plan.dropped)
+            writing = _Writing(plan.parser)
             async with aclosing(engine.generate(name, plan.tokens, plan.sampling)) as pieces:
                 async for piece in pieces:
                     usage, finish = _add(usage, piece), piece.finish

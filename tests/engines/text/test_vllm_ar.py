@@ -19,9 +19,10 @@ from antiphon.engines.deployment import VllmConfig
 from antiphon.engines.pipeline import Message
 from antiphon.engines.stage import StageClosed, StageFailure
 from antiphon.engines.text import vllm_ar
+from antiphon.engines.text.host_link import Piece
 from antiphon.engines.text.request import GenerateRequest
 from antiphon.engines.text.vllm_ar import VllmStage
-from antiphon.engines.text.vllm_engine import EngineDied, Piece, Sampling
+from antiphon.engines.text.vllm_engine import EngineDied, Sampling
 from antiphon.engines.tools import Tool, ToolChoice, ToolMode, Truncation
 
 T = TypeVar("T")

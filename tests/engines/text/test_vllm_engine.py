@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import multiprocessing
 import os
 import re
 import signal
@@ -13,7 +12,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
+import psutil
 import pytest
+from tests.support.waiting import until
 
 from antiphon.engines.catalog import default_cache_root
 from antiphon.engines.chunks import CallDelta, End, EndReason, TextDelta
@@ -21,7 +22,8 @@ from antiphon.engines.deployment import VllmConfig
 from antiphon.engines.pipeline import Message
 from antiphon.engines.text.request import GenerateRequest
 from antiphon.engines.text.vllm_ar import VllmStage
-from antiphon.engines.text.vllm_engine import NICENESS
+from antiphon.engines.text.vllm_engine import HOST
+from antiphon.engines.text.vllm_host import NICENESS, is_cpu_build
 from antiphon.engines.tools import Call, Tool, ToolChoice, ToolMode
 
 T = TypeVar("T")
@@ -30,6 +32,17 @@ pytestmark = [pytest.mark.models, pytest.mark.timeout(300)]
 
 CONFIG = VllmConfig(context_tokens=512, max_output_tokens=48, temperature=0.0)
 SYSTEM = Message("system", "You are a friendly voice assistant. Answer in one short sentence.")
+FACTS = (
+    ("What do bees make?", "honey"),
+    ("Which animal says meow?", "cat"),
+    ("Is the sun hot or cold?", "hot|warm"),
+    ("How many days are in a week?", "7|seven"),
+    ("What is two plus two?", "4|four"),
+    ("What is the capital of France?", "Paris|France"),
+)
+"""Questions, and what is in a sensible answer. The smallest of models: the numbers that a
+CPU is quickest with decide which of them it knows."""
+
 MARKS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
 
 
@@ -82,16 +95,23 @@ def lab() -> Iterator[Lab]:
 
 def engine_processes() -> list[int]:
     return [
-        child.pid or 0
-        for child in multiprocessing.active_children()
-        if child.name.startswith("EngineCore")
+        child.pid
+        for child in psutil.Process().children()
+        if any(HOST in a for a in child.cmdline())
     ]
 
 
-async def on_cpu() -> bool:
-    from vllm.platforms import current_platform
+async def all_dropped(lab: Lab) -> bool:
+    """Return once the engine does nothing more, which it tells a token later at most."""
+    await until(lambda: lab.stage.statistics()["unfinished"] == 0)
+    return True
 
-    return bool(current_platform.is_cpu())
+
+async def known(lab: Lab) -> int:
+    """How many of the facts the model knows."""
+    answers = [(await lab.answer(ask(question)))[0] for question, _ in FACTS]
+    said = zip(answers, FACTS, strict=True)
+    return sum(re.search(fact, text, re.IGNORECASE) is not None for text, (_, fact) in said)
 
 
 def ask(*texts: str, max_tokens: int | None = None) -> GenerateRequest:
@@ -102,11 +122,14 @@ def ask(*texts: str, max_tokens: int | None = None) -> GenerateRequest:
 
 def test_a_question_is_answered(lab: Lab) -> None:
     text, end = lab.run(lambda: lab.answer(ask("What is the capital of France?")))
-    assert re.search("Paris|France", text)
     assert end.reason in (EndReason.COMPLETED, EndReason.LENGTH)
     assert 30 < end.usage.input_tokens < 60
     assert 3 < end.usage.output_tokens <= 48
     assert not any(mark in text for mark in MARKS)
+
+
+def test_answers_are_sensible(lab: Lab) -> None:
+    assert lab.run(lambda: known(lab)) >= 3
 
 
 def test_two_are_answered_at_once_as_if_alone(lab: Lab) -> None:
@@ -129,7 +152,7 @@ def test_two_are_answered_at_once_as_if_alone(lab: Lab) -> None:
 
     assert lab.run(overlap) == 2
     answers = lab.run(both)
-    assert re.search("Paris|France", answers[0][0])
+    assert all(text for text, _ in answers)
     assert all(end.usage.output_tokens > 3 for _, end in answers)
 
 
@@ -148,32 +171,32 @@ def test_the_token_limit_is_kept(lab: Lab) -> None:
 
 
 def test_cancelling_aborts_in_the_engine(lab: Lab) -> None:
-    async def scenario() -> tuple[End, float]:
+    async def scenario() -> tuple[End, bool]:
         stream = lab.stage.open(ask("Tell me a very long story about a king."))
         async for item in stream:
             if isinstance(item, End):
-                return item, lab.stage.statistics()["unfinished"]
+                return item, await all_dropped(lab)
             stream.cancel()
         raise AssertionError("the stream had no end")
 
-    end, unfinished = lab.run(scenario)
+    end, dropped = lab.run(scenario)
     assert end.reason is EndReason.CANCELLED
-    assert unfinished == 0
+    assert dropped
 
 
 def test_cancelling_before_the_first_token_leaves_nothing(lab: Lab) -> None:
-    async def scenario(steps: int) -> float:
+    async def scenario(steps: int) -> bool:
         stream = lab.stage.open(ask("Tell me a very long story about a king."))
         for _ in range(steps):
             await asyncio.sleep(0)
         stream.cancel()
         await stream.wait_done()
-        return lab.stage.statistics()["unfinished"]
+        return await all_dropped(lab)
 
-    async def each() -> list[float]:
+    async def each() -> list[bool]:
         return [await scenario(steps) for steps in range(12)]
 
-    assert lab.run(each) == [0] * 12
+    assert all(lab.run(each))
 
 
 def test_a_conversation_longer_than_the_context(lab: Lab) -> None:
@@ -333,12 +356,12 @@ def test_children_of_ours_do_not_inherit_the_engines_settings(lab: Lab) -> None:
 def test_the_engine_steps_back_for_the_server(lab: Lab) -> None:
     (pid,) = engine_processes()
     threads = [int(each) for each in os.listdir(f"/proc/{pid}/task")]
-    expected = NICENESS if lab.run(on_cpu) else 0
+    expected = NICENESS if is_cpu_build() else 0
     assert {os.getpriority(os.PRIO_PROCESS, each) for each in threads} == {expected}
 
 
 def test_a_killed_engine_is_told_and_comes_back(lab: Lab) -> None:
-    async def scenario() -> tuple[End, list[str], tuple[str, End]]:
+    async def scenario() -> tuple[End, list[str], int]:
         (pid,) = engine_processes()
         states: list[str] = []
         ended = End(EndReason.COMPLETED)
@@ -351,12 +374,12 @@ def test_a_killed_engine_is_told_and_comes_back(lab: Lab) -> None:
         states.append(lab.stage.state)
         await lab.stage.wait_state("ready", "failed")
         states.append(lab.stage.state)
-        return ended, states, await lab.answer(ask("What is the capital of France?"))
+        return ended, states, await known(lab)
 
-    ended, states, (text, _) = lab.run(scenario)
+    ended, states, facts = lab.run(scenario)
     assert ended.reason is EndReason.FAILED
     assert ended.error is not None
     assert ended.error.code == "engine_restarting"
     assert states == ["ready", "restarting", "ready"]
-    assert re.search("Paris|France", text)
+    assert facts >= 3
     assert lab.stage.statistics()["restarts"] == 1
