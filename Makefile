@@ -47,9 +47,9 @@ lint: setup ## Style, types and layers
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-bench: setup ## Measure voice to voice, and draw the plot
+bench: setup ## Measure: short forms of all benchmarks, or ARGS="sessions --full"
 	$(BIN)/antiphon models fetch
-	$(BIN)/python -m benchmarks.voice_to_voice $(ARGS)
+	$(BIN)/python -m benchmarks $(ARGS)
 
 clean: ## Remove .venv, caches and outputs; models stay
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage dist out

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
+from antiphon.engines.catalog import default_cache_root
 from antiphon.engines.chunks import Word
+from antiphon.engines.speech.speaker import Speaker
 from antiphon.realtime.client import Event, RealtimeClient, audio_of
 
 CHUNK_MS = 20
@@ -25,6 +28,13 @@ class Question:
     @property
     def last_word_ms(self) -> float:
         return self.words[-1].end_ms
+
+
+async def spoken(texts: Sequence[str]) -> dict[str, Question]:
+    """Let our voice say each text once."""
+    async with Speaker(default_cache_root(os.environ)) as speaker:
+        said = {text: await speaker.say(text) for text in texts}
+    return {text: Question(each.pcm, each.words) for text, each in said.items()}
 
 
 @dataclass
@@ -51,6 +61,9 @@ class Caller:
     """Sends audio in real time, 20 ms at a time, silence where there is nothing to say."""
 
     client: RealtimeClient
+    hears: Callable[[Event], None] = lambda event: None
+    """Is told of each event as it comes."""
+
     _next: tuple[bytes, asyncio.Future[float]] | None = None
     _events: asyncio.Queue[tuple[float, Event]] = field(
         default_factory=lambda: asyncio.Queue[tuple[float, Event]]()
@@ -121,4 +134,5 @@ class Caller:
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
         async for event in self.client:
+            self.hears(event)
             self._events.put_nowait((loop.time(), event))

@@ -1,6 +1,6 @@
 """How many sessions one core carries, and what an idle one weighs: the protocol, no models.
 
-    python -m benchmarks.protocol [--sessions 25 50 100 200 300] [--seconds 10] [--out out/bench]
+    python -m benchmarks.protocol [--short] [--sessions 25 50 100 200 300] [--out out/bench]
 
 The deployment ``silent`` runs in one process on one core; the clients have another. Each
 session sends 24 kHz PCM in real time and is answered with audio in real time, without a
@@ -21,7 +21,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -303,17 +303,25 @@ async def run(args: argparse.Namespace) -> int:
     return 1 if missed else 0
 
 
-def main() -> None:
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """What is asked for; a short run has other defaults."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument(
-        "--sessions", type=int, nargs="+", default=[25, 50, 100, 150, 200, 250, 300]
-    )
-    parser.add_argument("--seconds", type=float, default=10.0, help="at each number of sessions")
+    parser.add_argument("--short", action="store_true", help="less than a minute")
+    parser.add_argument("--sessions", type=int, nargs="+")
+    parser.add_argument("--seconds", type=float, help="at each number of sessions")
     parser.add_argument("--chunk-ms", type=int, default=100, help="audio of one append")
     parser.add_argument("--vad", action="store_true", help="with turn detection")
     parser.add_argument("--config", default="silent", help="the deployment")
     parser.add_argument("--out", type=Path, default=Path("out/bench"))
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
+    whole = [25, 50, 100, 150, 200, 250, 300]
+    args.sessions = args.sessions or ([SESSIONS] if args.short else whole)
+    args.seconds = args.seconds or (5.0 if args.short else 10.0)
+    return args
+
+
+def main() -> None:
+    args = parse()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         sys.exit(runner.run(run(args)))
 

@@ -48,6 +48,20 @@ class ServerProcess:
         status: dict[str, Any] = answer.json()
         return status
 
+    @property
+    def process(self) -> psutil.Process:
+        """The server's own process, without its engine's."""
+        return psutil.Process(self.server.pid)
+
+    def cpu_s(self) -> float:
+        """Return the processor time that the server has taken, in all its threads."""
+        times = self.process.cpu_times()
+        return float(times.user + times.system)
+
+    def resident_mib(self) -> float:
+        """Return what the server has in memory, shared pages counted whole."""
+        return float(self.process.memory_info().rss) / 2**20
+
     def memory_mib(self) -> int:
         """Return what server and engine hold together, shared pages counted once."""
         root = psutil.Process(self.server.pid)

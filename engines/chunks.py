@@ -121,10 +121,14 @@ class Latents:
     """Shape ``(channels, n)``."""
 
     words: tuple[Word, ...] = ()
-    """Words of these frames; times from the first of these frames."""
+    """Words that begin in these frames or, of a clause in parts, in a later one; times from
+    the first of these frames."""
 
     last: bool = True
     """Whether the clause ends here: the decoder's context does not reach past it."""
+
+    held_ms: float = 0.0
+    """For how long the talker was kept from making them, as the listener had enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,8 @@ class Timings:
     first_clause_at: float | None = None
     talker_at: float | None = None
     code2wav_at: float | None = None
+    admitted_at: float | None = None
+    """When its first clause was let to the talker; see ``pipelines/gate.py``."""
 
 
 class EndReason(Enum):

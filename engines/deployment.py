@@ -8,6 +8,7 @@ is loaded. Unknown keys, wrong types and impossible values raise
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -18,6 +19,10 @@ from msgspec import Meta
 Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
+
+LADDER = (4, 8, 12, 16, 24, 32, 48)
+"""Chunks of 46 to 560 ms of the embedded voice. A finer ladder takes more of what a listener
+can pay for; past 48 frames a chunk saves little, and holds up the others for long."""
 
 KEY = re.compile(r"[A-Za-z0-9!$%&'*+\-.^_`|~]+")
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s]+", re.IGNORECASE)
@@ -159,25 +164,38 @@ class ScriptedTalkerConfig(_Strict, frozen=True, kw_only=True, tag_field="use", 
     pace: Annotated[float, Meta(ge=0)] = 0.0
     """Seconds of audio made in a second; 0 for as fast as it is taken."""
 
-    chunk_ms: Annotated[int, Meta(ge=20, le=1000)] = 100
-    """Audio of one chunk."""
+    chunk_ms: Annotated[int, Meta(ge=20, le=1000)] | None = 100
+    """Audio of one chunk; ``null`` for what the rule of ``stages.code2wav`` chooses, in frames
+    of 20 ms."""
 
     hertz: NotNegative = 0
     """Of the tone; 0 is silence."""
+
+    decode_fixed_ms: Annotated[float, Meta(ge=0)] = 0.0
+    """What each chunk costs: its decoder serves one after the other, soonest due first."""
+
+    decode_frame_ms: Annotated[float, Meta(ge=0)] = 0.0
+    """What each 20 ms of it cost besides."""
+
+    stall_ms: NotNegative = 0
+    """How long each reply's talker stands still, once."""
+
+    stall_after_ms: NotNegative = 0
+    """After how much of its audio that is."""
 
 
 class Code2wavConfig(_Strict, frozen=True, kw_only=True):
     """Latents to waveform, with the decoder of the talker's model."""
 
     threads: Positive = 1
-    ladder: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=32)] = (4, 8, 16, 32)
+    ladder: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=32)] = LADDER
     """Frames that a chunk may have, ascending."""
 
     rule: Literal["ramp", "fixed"] = "ramp"
     """``ramp`` chooses by what the listener has left and what a chunk costs; ``fixed`` takes
     one size after the other, and then the last."""
 
-    margin_ms: NotNegative = 40
+    margin_ms: NotNegative = 35
     """Audio that a listener shall still have when its next chunk is made."""
 
     continuity: Literal["smooth", "eager"] = "smooth"
@@ -247,6 +265,9 @@ class Limits(_Strict, frozen=True, kw_only=True):
 
     stage_timeout_seconds: Positive = 60
     """A stage that says nothing of a request for so long has failed it."""
+
+    paused_seconds: Positive = 300
+    """A response fails that is held back for a listener who plays nothing for so long."""
 
     responses_per_minute: Positive = 600
     """Of one session; more are refused."""
@@ -331,6 +352,7 @@ def parse_deployment(data: object) -> Deployment:
     except msgspec.ValidationError as error:
         raise DeploymentError(_name_the_key(str(error))) from None
     _check_access(deployment.access)
+    _check_ladder(deployment.stages.code2wav.ladder)
     return deployment
 
 
@@ -391,6 +413,14 @@ def _check_access(access: Access) -> None:
         raise DeploymentError(
             f"access.{missing}: missing; a certificate and its key are given together, or neither"
         )
+
+
+def _check_ladder(ladder: tuple[int, ...]) -> None:
+    for size, larger in pairwise(ladder):
+        if larger <= size:
+            raise DeploymentError(
+                f"stages.code2wav.ladder: expected sizes that ascend, got {larger} after {size}"
+            )
 
 
 def _with_paths(deployment: Deployment, folder: Path) -> Deployment:

@@ -49,16 +49,30 @@ class Inbox(Generic[InT]):
         self._readable.set()
         self._writable.set()
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing is here, and nothing will come any more."""
+        return self._shut and not self._chunks
+
+    async def readable(self) -> bool:
+        """Return once a chunk is here, true, or none will come any more, false."""
+        while not self._chunks and not self._shut:
+            self._readable.clear()
+            await self._readable.wait()
+        return bool(self._chunks)
+
+    def take(self) -> InT | None:
+        """The next chunk, if one is here."""
+        if not self._chunks:
+            return None
+        self._writable.set()
+        return self._chunks.popleft()
+
     async def __aiter__(self) -> AsyncIterator[InT]:
         """Yield chunks in order until the inbox is shut and empty."""
-        while True:
-            while not self._chunks:
-                if self._shut:
-                    return
-                self._readable.clear()
-                await self._readable.wait()
-            chunk = self._chunks.popleft()
-            self._writable.set()
+        while await self.readable():
+            chunk = self.take()
+            assert chunk is not None, "an inbox has one reader"
             yield chunk
 
 

@@ -17,6 +17,11 @@ ItemId = Annotated[str, Meta(min_length=1, max_length=64)]
 CallId = Annotated[str, Meta(min_length=1, max_length=128)]
 FunctionName = Annotated[str, Meta(min_length=1, max_length=128)]
 
+MAX_REPORTED = 1_000_000_000
+"""Bound of what a client reports: more ms than any session lasts."""
+
+Milliseconds = Annotated[float, Meta(ge=0, le=MAX_REPORTED)]
+
 
 class _In(msgspec.Struct, kw_only=True):
     pass
@@ -118,6 +123,13 @@ class TruncationIn(_In, kw_only=True):
     token_limits: TokenLimitsIn | None = None
 
 
+class AntiphonIn(_In, kw_only=True):
+    """Our own settings; an object, even an empty one, asks for our own events."""
+
+    binary_audio: bool | None | UnsetType = UNSET
+    binary_format: str | None | UnsetType = UNSET
+
+
 class SessionIn(_In, kw_only=True):
     """The settings of an update: those of GA, and those that the beta names otherwise."""
 
@@ -131,7 +143,7 @@ class SessionIn(_In, kw_only=True):
     tools: list[ToolIn] | None | UnsetType = UNSET
     tool_choice: str | ToolChoiceIn | None | UnsetType = UNSET
     include: list[str] | None | UnsetType = UNSET
-    antiphon: Any = UNSET
+    antiphon: AntiphonIn | bool | None | UnsetType = UNSET
 
     modalities: list[str] | None | UnsetType = UNSET
     voice: str | VoiceIdIn | None | UnsetType = UNSET
@@ -263,11 +275,13 @@ class ResponseCancel(_Message, kw_only=True, tag="response.cancel"):
 
 
 class PlaybackReport(_Message, kw_only=True, tag="antiphon.playback.report"):
-    """How far a response was played."""
+    """How far a response was played; underruns and gaps are counted from its start."""
 
     response_id: str
-    played_ms: Annotated[float, Meta(ge=0)]
-    buffered_ms: Annotated[float, Meta(ge=0)] = 0
+    played_ms: Milliseconds
+    buffered_ms: Milliseconds = 0
+    underruns: Annotated[int, Meta(ge=0, le=MAX_REPORTED)] = 0
+    gap_ms: Milliseconds = 0
 
 
 Message = (

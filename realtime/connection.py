@@ -9,27 +9,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from ..engines.pipeline import Pipeline
 from ..sessions import effects as fx
 from ..sessions import events as ev
 from ..sessions import work_effects as wx
-from ..sessions.conversation import BYTES_PER_MS
-from ..sessions.errors import ErrorInfo
 from ..sessions.session import Session
 from . import client_messages, wire_in
-from .audio_format import InputDecoder
+from .audio_in import AudioInput
 from .dialect import Dialect, DialectChoice
-from .outbox import Frame, Outbox, SlowText
+from .outbox import Frame, Outbox, SlowFrames, SlowText
 from .recording import Recorder
 from .timers import LazyTimer
 from .wire_out import WireEncoder
 from .work import Work
 
 logger = logging.getLogger(__name__)
+
+Measured: TypeAlias = fx.TurnMeasured | fx.ResponseMeasured | fx.ResponseDone
+"""What is counted of a session while it runs."""
 
 BIG_MESSAGE = 256 * 1024
 """Characters from which a message is decoded in a thread: it takes milliseconds."""
@@ -39,9 +41,6 @@ AUDIO_HIGH_BYTES = 1024 * 1024
 
 CLOSE_SECONDS = 5.0
 """How long the goodbye may take to write."""
-
-SLICE_BYTES = 48 * 1000
-"""Audio handed to the core at once: one second, so that no append stalls the loop."""
 
 TURN_CHARS = 64 * 1024
 """Characters of messages that are taken in before others have their turn."""
@@ -67,8 +66,8 @@ class Socket(Protocol):
         """
         ...
 
-    async def send(self, text: str) -> None:
-        """Write a text frame; waits while the transport is full.
+    async def send(self, data: str | bytes) -> None:
+        """Write a text or a binary frame; waits while the transport is full.
 
         Raises:
             Disconnected: it can't be written.
@@ -110,17 +109,20 @@ class Connection:
         limits: ConnectionLimits,
         recorder: Recorder | None = None,
         dialect: Dialect | None = None,
+        on_measured: Callable[[Measured], None] | None = None,
     ) -> None:
         """Join a socket to a session.
 
         ``dialect`` is what the client asked for when it connected; ``None`` is GA. The first
-        update of the session that has a shape decides.
+        update of the session that has a shape decides. ``on_measured`` is told of each
+        response that ended, and of what was measured.
         """
         self._socket = socket
         self._session = session
         self._encoder = encoder
         self._limits = limits
         self._recorder = recorder
+        self._on_measured = on_measured
         self._dialects = DialectChoice(dialect)
         self._encoder.dialect = self._dialects.dialect
         self._loop = asyncio.get_running_loop()
@@ -128,7 +130,9 @@ class Connection:
         self._slow_written = asyncio.Event()
         self._slow_written.set()
         self._work = Work(session.id, pipeline, self._handle, self._outbox.wait_room)
-        self._input = InputDecoder(session.settings.input_format, session.settings.noise_reduction)
+        self._input = AudioInput(
+            session.settings, limits.append_bytes, self._handle, self._work.wait_room
+        )
         self._timer = LazyTimer(self._loop, self._wake)
         self._stall = LazyTimer(self._loop, self._stalled)
         self._closing: Closing | None = None
@@ -164,12 +168,15 @@ class Connection:
 
     async def _receive(self, data: str | bytes) -> None:
         try:
+            if isinstance(data, bytes):
+                await self._input.append_binary(data, self._session.settings)
+                return
             if len(data) > BIG_MESSAGE:
                 said = await asyncio.to_thread(self._understand, data)
             else:
                 said = self._understand(data)
             if isinstance(said, client_messages.Append):
-                await self._append(said)
+                await self._input.append(said)
                 return
         except wire_in.Refused as refused:
             self._handle(ev.RejectMessage(refused.error))
@@ -181,57 +188,24 @@ class Connection:
                 return
             case ev.CommitAudio():
                 # The end of an utterance: what the decoder holds back belongs to it.
-                self._append_tail()
-            case ev.ClearAudio():
                 self._input.flush()
+            case ev.ClearAudio():
+                self._input.forget()
             case ev.RetrieveItem():
                 # One big frame at a time: each holds the audio of an item.
                 await self._slow_written.wait()
             case _:
                 pass
         self._handle(said)
-        self._follow_settings()
+        self._input.follow(self._session.settings)
 
-    def _understand(self, data: str | bytes) -> client_messages.Append | ev.ClientEvent | None:
+    def _understand(self, data: str) -> client_messages.Append | ev.ClientEvent | None:
         """Parse a message; safe in a thread while nothing else is read."""
-        if isinstance(data, bytes):
-            raise wire_in.Refused(
-                ErrorInfo("invalid_value", "Binary frames are not understood; send JSON text.")
-            )
         message = wire_in.decode(data)
         if isinstance(message, client_messages.Append):
             return message
         dialect = self._dialects.see(wire_in.asked_shape(message))
         return wire_in.to_event(message, self._session.settings, dialect)
-
-    async def _append(self, message: client_messages.Append) -> None:
-        audio = message.audio
-        if len(audio) > self._limits.append_bytes:
-            mib = self._limits.append_bytes // MIB
-            raise _bad_audio(f"audio may have at most {mib} MiB in one append.", message)
-        if self._input.is_pcm and len(audio) % 2:
-            raise _bad_audio(
-                "audio must be whole 16-bit samples: it has an odd number of bytes.", message
-            )
-        if len(audio) <= SLICE_BYTES:
-            self._handle(ev.AppendAudio(self._input.feed(audio), message.event_id))
-            return
-        for start in range(0, len(audio), SLICE_BYTES):
-            pcm = self._input.feed(audio[start : start + SLICE_BYTES])
-            self._handle(ev.AppendAudio(pcm, message.event_id))
-            await self._work.wait_room()
-            await asyncio.sleep(0)
-
-    def _append_tail(self) -> None:
-        if tail := self._input.flush():
-            self._handle(ev.AppendAudio(tail))
-
-    def _follow_settings(self) -> None:
-        """Decode as the settings say by now; what the old decoder held back comes first."""
-        now = self._session.settings
-        if self._input.form is not now.input_format or self._input.noise is not now.noise_reduction:
-            self._append_tail()
-            self._input = InputDecoder(now.input_format, now.noise_reduction)
 
     # The core.
 
@@ -276,6 +250,10 @@ class Connection:
                 | wx.ReplyPlayed()
             ):
                 self._work.carry_out(effect)
+            case fx.TurnMeasured() | fx.ResponseMeasured() | fx.ResponseDone():
+                if self._on_measured is not None:
+                    self._on_measured(effect)
+                self._tell(effect)
             case _:
                 self._tell(effect)
 
@@ -288,30 +266,24 @@ class Connection:
             self._close_soon(1008, "the client does not read")
 
     def _frames(self, effect: fx.ClientEffect) -> list[Frame]:
-        texts = list(self._encoder.encode(effect))
-        match effect:
-            case fx.ItemRetrieved():
-                if any(isinstance(text, SlowText) for text in texts):
-                    self._slow_written.clear()
-                return [Frame(text) for text in texts]
-            case fx.AudioDelta(at=at, pcm=pcm) if texts:
-                share_ms = len(pcm) / BYTES_PER_MS / len(texts)
-                return [Frame(text, at.response_id, share_ms) for text in texts]
-            case fx.AudioDone(at=at):
-                tail = [Frame(text, at.response_id) for text in texts[:-1]]
-                return [*tail, Frame(texts[-1])]
-            case _:
-                return [Frame(text) for text in texts]
+        frames = [
+            said if isinstance(said, Frame) else Frame(said)
+            for said in self._encoder.encode(effect)
+        ]
+        if any(isinstance(frame.data, SlowText) for frame in frames):
+            self._slow_written.clear()
+        return frames
 
     async def _write(self) -> None:
         with suppress(Disconnected):
             while (frame := await self._outbox.get()) is not None:
-                text, slow = frame.text, isinstance(frame.text, SlowText)
-                if isinstance(text, SlowText):
-                    text = await asyncio.to_thread(text.make)
-                allowed = self._limits.stalled_seconds * max(1.0, len(text) / MIB)
+                data, slow = frame.data, isinstance(frame.data, SlowText)
+                assert not isinstance(data, SlowFrames)
+                if isinstance(data, SlowText):
+                    data = await asyncio.to_thread(data.make)
+                allowed = self._limits.stalled_seconds * max(1.0, len(data) / MIB)
                 self._stall.set(self._loop.time() + allowed)
-                await self._socket.send(text)
+                await self._socket.send(data)
                 self._stall.set(None)
                 if slow:
                     self._slow_written.set()
@@ -347,7 +319,3 @@ class Connection:
         with suppress(Disconnected, TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._socket.close(closing.code, closing.reason)
-
-
-def _bad_audio(message: str, append: client_messages.Append) -> wire_in.Refused:
-    return wire_in.Refused(ErrorInfo("invalid_value", message, "audio", append.event_id))

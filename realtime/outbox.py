@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -20,19 +20,36 @@ class SlowText:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """One text frame; one that holds audio names its response and how much it holds."""
+class SlowFrames:
+    """Audio that takes long to encode: it becomes frames when it is its turn."""
 
-    text: str | SlowText
-    """What is made later counts nothing here: whoever queues it bounds it."""
+    make: Callable[[], Sequence[Frame]]
+    """Returns them, none of which is slow; called in a thread, one after the other."""
+
+    size: int
+    """Bytes that are kept for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One text or binary frame; one that holds audio names its response and how much it holds."""
+
+    data: str | bytes | SlowText | SlowFrames
+    """Text that is made later counts nothing here: whoever queues it bounds it."""
 
     response_id: str | None = None
     audio_ms: float = 0.0
 
     @property
     def size(self) -> int:
-        """Characters that it keeps in the queue."""
-        return len(self.text) if isinstance(self.text, str) else 0
+        """Characters or bytes that it keeps in the queue."""
+        match self.data:
+            case SlowText():
+                return 0
+            case SlowFrames(size=size):
+                return size
+            case _:
+                return len(self.data)
 
 
 class Outbox:
@@ -60,7 +77,7 @@ class Outbox:
 
     @property
     def queued_bytes(self) -> int:
-        """Characters waiting to be written."""
+        """Characters and bytes waiting to be written."""
         return self._bytes
 
     def put(self, frame: Frame) -> None:
@@ -94,20 +111,39 @@ class Outbox:
         self._room.set()
 
     async def get(self) -> Frame | None:
-        """Return the next frame; ``None`` once closed and empty. One reader only."""
-        while not self._frames:
-            if self._closed:
-                return None
-            self._readable.clear()
-            await self._readable.wait()
-        frame = self._frames.popleft()
-        self._bytes -= frame.size
-        self._note_room()
+        """Return the next frame; ``None`` once closed and empty. One reader only.
+
+        Slow frames are made here, in a thread. Those of a response that is purged meanwhile
+        are dropped as well.
+        """
+        while (frame := await self._first()) is not None:
+            if not isinstance(frame.data, SlowFrames):
+                self._take()
+                self._note_room()
+                break
+            made = await asyncio.to_thread(frame.data.make)
+            # It stayed queued while it was made: a purge has found it there.
+            if self._frames and self._frames[0] is frame:
+                self._take()
+                self._frames.extendleft(reversed(made))
+                self._bytes += sum(each.size for each in made)
+                self._note_room()
         return frame
 
     async def wait_room(self) -> None:
         """Return once more audio may be made for this client."""
         await self._room.wait()
+
+    async def _first(self) -> Frame | None:
+        while not self._frames:
+            if self._closed:
+                return None
+            self._readable.clear()
+            await self._readable.wait()
+        return self._frames[0]
+
+    def _take(self) -> None:
+        self._bytes -= self._frames.popleft().size
 
     def _note_room(self) -> None:
         if self._bytes < self._high:

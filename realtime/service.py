@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 
@@ -18,7 +21,8 @@ from ..sessions.settings import (
     SettingsPatch,
     Transcription,
 )
-from .connection import Connection, ConnectionLimits, Disconnected, Socket
+from ..sessions.state import Counters
+from .connection import Connection, ConnectionLimits, Disconnected, Measured, Socket
 from .dialect import Dialect
 from .recording import Recorder
 from .wire_out import WireEncoder
@@ -66,13 +70,21 @@ class RealtimeService:
     """Serves realtime sessions of one pipeline; counts and bounds them."""
 
     def __init__(
-        self, deployment: Deployment, pipeline: Pipeline, recordings: Path | None = None
+        self,
+        deployment: Deployment,
+        pipeline: Pipeline,
+        recordings: Path | None = None,
+        *,
+        on_measured: Callable[[Measured], None] | None = None,
     ) -> None:
+        """``on_measured`` is told what is measured in any session, and of each response's end."""
         self._deployment = deployment
         self._pipeline = pipeline
         self._recordings = recordings
+        self._on_measured = on_measured
         self._open: dict[str, tuple[Session, Socket]] = {}
         self._opened = 0
+        self._ended = Counter[str]()
         self._places = 0
         self._stopping = False
 
@@ -128,16 +140,17 @@ class RealtimeService:
     def statistics(self) -> dict[str, dict[str, float]]:
         """Return counters of the open sessions, by session id."""
         return {
-            session_id: {
-                "epoch": session.epoch,
-                "responses": session.counters.responses,
-                "interruptions": session.counters.interruptions,
-                "drafts_started": session.counters.drafts_started,
-                "drafts_used": session.counters.drafts_used,
-                "stale_dropped": session.counters.stale_dropped,
-            }
+            session_id: {"epoch": session.epoch, **asdict(session.counters)}
             for session_id, (session, _) in self._open.items()
         }
+
+    def totals(self) -> dict[str, int]:
+        """Return the counters of all sessions together, of those that have ended as well."""
+        totals = Counter[str](asdict(Counters()))
+        totals.update(self._ended)
+        for session, _ in self._open.values():
+            totals.update(asdict(session.counters))
+        return dict(totals)
 
     async def serve(
         self,
@@ -172,7 +185,14 @@ class RealtimeService:
         )
         recorder = self._recorder(session.id, seed, settings, can)
         connection = Connection(
-            socket, session, self._pipeline, encoder, self._limits(), recorder, dialect
+            socket,
+            session,
+            self._pipeline,
+            encoder,
+            self._limits(),
+            recorder,
+            dialect,
+            self._on_measured,
         )
         self._open[session.id] = (session, socket)
         self._opened += 1
@@ -180,6 +200,7 @@ class RealtimeService:
             await connection.run()
         finally:
             del self._open[session.id]
+            self._ended.update(asdict(session.counters))
 
     async def stop(self) -> None:
         """Say goodbye to every client, and open nothing more."""
@@ -202,6 +223,7 @@ class RealtimeService:
             max_session_s=limits.session_minutes * 60.0,
             speculate_ms=self._deployment.speculate_ms,
             stage_timeout_s=float(limits.stage_timeout_seconds),
+            max_paused_s=float(limits.paused_seconds),
             responses_per_minute=limits.responses_per_minute,
             tokens_per_minute=limits.tokens_per_minute,
             sees=self._pipeline.sees,

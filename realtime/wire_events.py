@@ -17,7 +17,7 @@ BufferEffect: TypeAlias = (
 TranscriptionEffect: TypeAlias = (
     fx.TranscriptionDelta | fx.TranscriptionDone | fx.TranscriptionFailed
 )
-ExtensionEffect: TypeAlias = fx.WordSpoken | fx.TurnMeasured
+ExtensionEffect: TypeAlias = fx.WordSpoken | fx.TurnMeasured | fx.ResponseMeasured
 DeltaEffect: TypeAlias = fx.TextDelta | fx.TranscriptDelta | fx.CallDelta
 
 
@@ -80,6 +80,8 @@ def extension_event(effect: ExtensionEffect) -> tuple[str, Json]:
             }
         case fx.TurnMeasured():
             return "antiphon.metrics", asdict(effect)
+        case fx.ResponseMeasured():
+            return "antiphon.response.metrics", asdict(effect)
         case _:
             assert_never(effect)
 

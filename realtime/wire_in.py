@@ -115,9 +115,14 @@ def _to_event(
             return events.CreateResponse(options, event_id)
         case ResponseCancel(response_id=response_id):
             return events.CancelResponse(response_id, event_id)
-        case PlaybackReport(response_id=response_id, played_ms=played, buffered_ms=buffered):
+        case PlaybackReport(response_id=response_id):
             return events.ReportPlayback(
-                response_id, round(played), round(buffered), event_id=event_id
+                response_id,
+                round(message.played_ms),
+                round(message.buffered_ms),
+                message.underruns,
+                round(message.gap_ms),
+                event_id,
             )
         case _:
             assert_never(message)

@@ -20,7 +20,8 @@ from ..sessions.settings import AudioFormat, Settings
 from .audio_format import OutputEncoder, to_wire
 from .beta import AUDIO_DELTA, beta_event, beta_response
 from .dialect import Dialect
-from .outbox import SlowText
+from .outbox import Frame, SlowText
+from .wire_audio import BinaryOutput
 from .wire_events import (
     BufferEffect,
     ExtensionEffect,
@@ -36,7 +37,7 @@ from .wire_events import (
 )
 from .wire_items import item_json
 from .wire_response import error_json, response_json
-from .wire_session import session_object
+from .wire_session import antiphon_json, session_object
 
 Json = dict[str, Any]
 
@@ -45,6 +46,9 @@ DELTA_BYTES = 24_000
 
 DELTA_CHARS = 8_000
 """Text of one delta: at most 48 KB, even where each character has to be escaped."""
+
+AUDIO_STARTED = "antiphon.output_audio.started"
+"""Says what the binary frames of a response belong to."""
 
 BIG_AUDIO = 192_000
 """Audio of a retrieved item from which it is encoded in a thread: 4 s."""
@@ -106,30 +110,34 @@ class WireEncoder:
         self._model = model
         self._voices = voices
         self._settings = Settings()
-        self._audio: dict[str, OutputEncoder] = {}
+        self._audio: dict[str, OutputEncoder | BinaryOutput] = {}
         """One a response: its format is fixed when it begins."""
+
+        self._responses = 0
 
         self._delta_key: tuple[fx.PartAt, Dialect] | None = None
         self._delta_head = self._delta_tail = ""
 
-    def encode(self, effect: fx.ClientEffect) -> Iterator[str | SlowText]:
-        """Yield the frames that tell the client of ``effect``; usually one."""
+    def encode(self, effect: fx.ClientEffect) -> Iterator[str | SlowText | Frame]:
+        """Yield what tells the client of ``effect``, usually one text; audio is in frames."""
         match effect:
-            case fx.AudioDelta(at=at, pcm=pcm):
-                if (encoder := self._audio.get(at.response_id)) is not None:
-                    yield from self._audio_frames(at, encoder.feed(pcm))
+            case fx.AudioDelta():
+                yield from self._sound(effect)
             case fx.TextDelta() | fx.TranscriptDelta() | fx.CallDelta():
                 for start in range(0, len(effect.text), DELTA_CHARS):
                     piece = effect.text[start : start + DELTA_CHARS]
                     yield from self._frame(*delta_event(effect, piece))
             case fx.ItemRetrieved():
                 yield from self._retrieved(effect)
+            case fx.TurnMeasured() | fx.ResponseMeasured() if not self._settings.extensions:
+                # Made for every session, as the server counts them.
+                pass
             case fx.AudioDone(at=at):
-                if (encoder := self._audio.get(at.response_id)) is not None:
-                    yield from self._audio_frames(at, encoder.flush())
+                yield from self._sound_ends(at)
                 yield from self._frame("response.output_audio.done", at_json(at))
             case fx.ResponseCreated(response=view):
-                self._audio[view.id] = OutputEncoder(view.output_format)
+                self._responses += 1
+                self._audio[view.id] = self._audio_output(view.output_format)
                 yield from self._frame(*self._simple(effect))
             case fx.ResponseDone(response=view):
                 self._audio.pop(view.id, None)
@@ -158,7 +166,32 @@ class WireEncoder:
         self._told += 1
         return f"{self._id_stem}{self._told:0{_COUNTED}d}"
 
-    def _audio_frames(self, at: fx.PartAt, audio: bytes) -> Iterator[str]:
+    def _audio_output(self, form: AudioFormat) -> OutputEncoder | BinaryOutput:
+        binary = self._settings.binary
+        return OutputEncoder(form) if binary is None else BinaryOutput(binary, self._responses)
+
+    def _sound(self, effect: fx.AudioDelta) -> Iterator[str | Frame]:
+        at = effect.at
+        match self._audio.get(at.response_id):
+            case OutputEncoder() as encoder:
+                yield from self._deltas(at, encoder, encoder.feed(effect.pcm))
+            case BinaryOutput() as output:
+                if output.begins(at):
+                    yield from self._frame(AUDIO_STARTED, output.started(at, effect.epoch))
+                yield from output.feed(effect.pcm)
+            case None:
+                return
+
+    def _sound_ends(self, at: fx.PartAt) -> Iterator[Frame]:
+        match self._audio.get(at.response_id):
+            case OutputEncoder() as encoder:
+                yield from self._deltas(at, encoder, encoder.flush())
+            case BinaryOutput() as output:
+                yield from output.flush()
+            case None:
+                return
+
+    def _deltas(self, at: fx.PartAt, encoder: OutputEncoder, audio: bytes) -> Iterator[Frame]:
         if self._delta_key != (at, self.dialect):
             # All that the deltas of a part have in common, made once.
             name = AUDIO_DELTA if self.dialect is Dialect.BETA else "response.output_audio.delta"
@@ -167,8 +200,10 @@ class WireEncoder:
             self._delta_head = f'{head[:-1]},"event_id":"'
             self._delta_tail = f'",{_encoder.encode(at_json(at)).decode()[1:-1]},"delta":"'
         for start in range(0, len(audio), DELTA_BYTES):
-            delta = b64encode(audio[start : start + DELTA_BYTES]).decode("ascii")
-            yield f'{self._delta_head}{self._event_id()}{self._delta_tail}{delta}"}}'
+            piece = audio[start : start + DELTA_BYTES]
+            delta = b64encode(piece).decode("ascii")
+            text = f'{self._delta_head}{self._event_id()}{self._delta_tail}{delta}"}}'
+            yield Frame(text, at.response_id, encoder.length_ms(piece))
 
     def _retrieved(self, effect: fx.ItemRetrieved) -> Iterator[str | SlowText]:
         name, body = "conversation.item.retrieved", {"item": self._item(effect.item, whole=True)}
@@ -214,7 +249,7 @@ class WireEncoder:
                 return self._conversation(effect)
             case fx.TranscriptionDelta() | fx.TranscriptionDone() | fx.TranscriptionFailed():
                 return transcription_event(effect)
-            case fx.WordSpoken() | fx.TurnMeasured():
+            case fx.WordSpoken() | fx.TurnMeasured() | fx.ResponseMeasured():
                 return extension_event(effect)
             case _:
                 return self._output(effect)
@@ -271,7 +306,7 @@ class WireEncoder:
         self._settings = settings
         session = session_object(self._session_id, settings, expires_at, self._model, self.dialect)
         if settings.extensions:
-            session["antiphon"] = {"voices": list(self._voices)}
+            session["antiphon"] = antiphon_json(settings, self._voices)
         return session
 
     def _response(self, view: fx.ResponseView) -> Json:

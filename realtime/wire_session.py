@@ -66,6 +66,15 @@ def session_object(
     return session
 
 
+def antiphon_json(settings: st.Settings, voices: tuple[str, ...]) -> Json:
+    """Return our own settings, and the voices there are."""
+    return {
+        "voices": list(voices),
+        "binary_audio": settings.binary_audio,
+        "binary_format": settings.binary_format.value,
+    }
+
+
 def format_json(form: st.AudioFormat) -> Json:
     """Return an audio format as GA shows it."""
     if form is st.AudioFormat.PCM:

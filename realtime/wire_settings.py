@@ -12,10 +12,12 @@ from typing import TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from ..codecs import opus
 from ..sessions import settings as st
 from ..sessions.errors import Refusal
 from .audio_format import CORE_RATE, G711_RATE
 from .client_messages import (
+    AntiphonIn,
     AudioIn,
     AudioInputIn,
     AudioOutputIn,
@@ -98,11 +100,41 @@ def settings_patch(
         transcription=_transcription(transcription, f"{at}.transcription"),
         noise_reduction=_noise_reduction(noise, f"{at}.noise_reduction"),
         logprobs=st.UNSET if include is st.UNSET else LOGPROBS in include,
-        extensions=st.UNSET if session.antiphon is UNSET else bool(session.antiphon),
     )
+    patch = _with_extensions(patch, session.antiphon)
     if kind is st.SessionKind.TRANSCRIPTION:
         return patch
     return _with_answers(patch, session, _or(audio.output, AudioOutputIn()), dialect)
+
+
+def _with_extensions(
+    patch: st.SettingsPatch, asked: AntiphonIn | bool | None | UnsetType
+) -> st.SettingsPatch:
+    """Add our own settings: an object asks for our own events, null or false for none."""
+    if asked is UNSET:
+        return patch
+    if not isinstance(asked, AntiphonIn):
+        return replace(patch, extensions=bool(asked))
+    form = _said(asked.binary_format)
+    return replace(
+        patch,
+        extensions=True,
+        binary_audio=_said(asked.binary_audio),
+        binary_format=st.UNSET
+        if form is st.UNSET
+        else _binary_format(form, "session.antiphon.binary_format"),
+    )
+
+
+def _binary_format(name: str, param: str) -> st.BinaryFormat:
+    form = enum(st.BinaryFormat, name, param)
+    if form is st.BinaryFormat.OPUS and not opus.installed():
+        raise Refusal(
+            "unsupported_value",
+            f"{param} 'opus' is not available: this server has no Opus library. Use 'pcm16'.",
+            param,
+        )
+    return form
 
 
 def _with_answers(

@@ -8,13 +8,13 @@ from .aside import Asides
 from .delivery import Delivery
 from .draft import Draft
 from .errors import ErrorInfo, Refusal
-from .events import ReplyEvent, ResponseOptions
+from .events import ReplyAudio, ReplyEvent, ResponseOptions
 from .launch import Launcher
 from .measure import TurnClock, measure_turn
 from .plan import make_plan
 from .response import Response
 from .settings import SessionKind
-from .state import Deadline, DeadlineReason, SessionState
+from .state import Deadline, DeadlineReason, SessionState, soonest
 from .work_effects import AbortReply
 
 
@@ -30,7 +30,7 @@ class Answers:
         """Whether something in the conversation has yet to be recognized."""
 
         self._launcher = Launcher(state, waiting)
-        self._asides = Asides(state, self._launcher)
+        self._asides = Asides(state, self._launcher, delivery)
         self._active: Response | None = None
         self._draft: Draft | None = None
         self._queued: TurnClock | None = None
@@ -182,6 +182,8 @@ class Answers:
             draft.response.progress_at = now
             if draft.useless:
                 self.drop_draft()
+            elif isinstance(event, ReplyAudio) and not draft.ended:
+                self._delivery.made(draft.response, event, now)
             return
         if self._asides.take(event, now):
             return
@@ -189,6 +191,8 @@ class Answers:
         if active is None or event.response_id != active.id or event.epoch != active.epoch:
             self._state.counters.stale_dropped += 1
             return
+        if isinstance(event, ReplyAudio):
+            self._delivery.made(active, event, now)
         self._take(active, event, now)
         self._settle(now)
 
@@ -197,26 +201,20 @@ class Answers:
         response = self._delivery.written(response_id, ms, now)
         if response is None or response.clock is None or response.timed is None:
             return
-        if self._state.settings.extensions:
-            self._state.emit(measure_turn(response.id, response.clock, response.timed, now))
+        self._state.emit(measure_turn(response.id, response.clock, response.timed, now))
 
     # Time and the end.
 
     @property
     def deadline(self) -> Deadline | None:
         """When the first of the running responses and the draft counts as stuck."""
-        if self._active is None and self._draft is None and not self._asides:
-            return None
-        responses = self._asides.running
+        first: Deadline | None = None
         if self._active is not None:
-            responses.append(self._active)
+            first = self._launcher.due(self._active)
         if self._draft is not None:
-            responses.append(self._draft.response)
-        running = [each.progress_at for each in responses if each.generating]
-        if not running:
-            return None
-        at = min(running) + self._state.can.stage_timeout_s
-        return Deadline(at, DeadlineReason.REPLY_STALLED)
+            at = self._draft.response.progress_at + self._state.can.stage_timeout_s
+            first = soonest(first, Deadline(at, DeadlineReason.REPLY_STALLED))
+        return soonest(first, self._asides.deadline) if self._asides else first
 
     def handle_deadline(self, now: float) -> None:
         """Give up on what is stuck."""
@@ -277,8 +275,8 @@ class Answers:
     def _announce(self, response: Response, now: float) -> None:
         response.progress_at = now
         self._active = response
-        self._delivery.follow(response)
         self._launcher.announce(response, now)
+        self._delivery.follow(response, now)
 
     def _take(self, response: Response, event: ReplyEvent, now: float) -> None:
         self._launcher.take(response, event, now)

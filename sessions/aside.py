@@ -1,18 +1,18 @@
 """Responses out of band: beside the conversation, and several at once.
 
-Nothing of them joins the conversation, speech does not interrupt them, and they are not
-followed to the listener's ear: what of them was heard is nobody's business but the
-client's.
+Nothing of them joins the conversation, and speech does not interrupt them. What of them
+was heard paces their stages and is measured; nothing is cut to it.
 """
 
 from __future__ import annotations
 
+from .delivery import Delivery
 from .errors import ErrorInfo, Refusal
-from .events import ReplyEvent
+from .events import ReplyAudio, ReplyEvent
 from .launch import Launcher
 from .plan import Plan
 from .response import Response
-from .state import SessionState
+from .state import Deadline, SessionState, soonest
 
 MAX_ASIDES = 8
 """Responses out of band of one session at once."""
@@ -21,9 +21,10 @@ MAX_ASIDES = 8
 class Asides:
     """Owns the responses out of band."""
 
-    def __init__(self, state: SessionState, launcher: Launcher) -> None:
+    def __init__(self, state: SessionState, launcher: Launcher, delivery: Delivery) -> None:
         self._state = state
         self._launcher = launcher
+        self._delivery = delivery
         self._running: dict[str, Response] = {}
 
     def check_room(self) -> None:
@@ -43,6 +44,7 @@ class Asides:
         response = Response(self._state, plan, now)
         self._running[response.id] = response
         self._launcher.announce(response, now)
+        self._delivery.follow(response, now)
         self._launcher.proceed(response, now)
         self._settle()
 
@@ -51,7 +53,7 @@ class Asides:
         response = self._running.get(response_id or "")
         if response is None:
             return False
-        response.abort("client_cancelled", now)
+        self._abort(response, now)
         self._settle()
         return True
 
@@ -66,6 +68,8 @@ class Asides:
         response = self._running.get(event.response_id)
         if response is None or response.epoch != event.epoch:
             return False
+        if isinstance(event, ReplyAudio):
+            self._delivery.made(response, event, now)
         self._launcher.take(response, event, now)
         self._settle()
         return True
@@ -75,21 +79,26 @@ class Asides:
         return bool(self._running)
 
     @property
-    def running(self) -> list[Response]:
-        """Those that have not ended, the oldest first."""
-        return list(self._running.values())
+    def deadline(self) -> Deadline | None:
+        """When the first of them counts as stuck."""
+        return soonest(*[self._launcher.due(each) for each in self._running.values()])
 
     def handle_deadline(self, now: float) -> None:
         """Give up on those that are stuck."""
         for response in list(self._running.values()):
-            self._launcher.give_up(response, now)
+            if self._launcher.give_up(response, now):
+                self._delivery.cut(response, now)
         self._settle()
 
     def close(self, now: float) -> None:
         """Stop all."""
         for response in list(self._running.values()):
-            response.abort("client_cancelled", now)
+            self._abort(response, now)
         self._settle()
+
+    def _abort(self, response: Response, now: float) -> None:
+        response.abort("client_cancelled", now)
+        self._delivery.cut(response, now)
 
     def _settle(self) -> None:
         for response in [each for each in self._running.values() if each.done]:

@@ -24,6 +24,8 @@ class Draft:
         self.held: list[ReplyEvent] = []
         self._held_bytes = 0
         self._failed = False
+        self.ended = False
+        """Whether nothing more comes of it."""
 
     @property
     def useless(self) -> bool:
@@ -37,4 +39,5 @@ class Draft:
         if isinstance(event, ReplyAudio):
             self._held_bytes += len(event.pcm)
         elif isinstance(event, ReplyEnded):
+            self.ended = True
             self._failed = event.outcome is ReplyOutcome.FAILED

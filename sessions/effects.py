@@ -9,6 +9,8 @@ from typing import TypeAlias
 from .errors import ErrorInfo
 from .events import TokenLogprob
 from .items import Item
+from .measured import ResponseMeasured as ResponseMeasured
+from .measured import TurnMeasured as TurnMeasured
 from .settings import AudioFormat, Modality, Settings
 from .work_effects import WorkEffect
 
@@ -358,26 +360,6 @@ class WordSpoken:
     end_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnMeasured:
-    """Extension: where the time of a spoken turn went, each in ms.
-
-    The parts follow each other and sum to the total: work that was done ahead of time
-    costs its stage nothing.
-    """
-
-    response_id: str
-    endpointing_ms: float
-    recognition_ms: float
-    first_token_ms: float
-    first_clause_ms: float
-    talker_ms: float
-    code2wav_ms: float
-    total_ms: float
-    clause_to_audio_ms: float | None
-    """From the first clause known to its first audio made, also where that was ahead of time."""
-
-
 ClientEffect: TypeAlias = (
     SessionCreated
     | SessionUpdated
@@ -412,5 +394,6 @@ ClientEffect: TypeAlias = (
     | RateLimitsUpdated
     | WordSpoken
     | TurnMeasured
+    | ResponseMeasured
 )
 Effect: TypeAlias = ClientEffect | WorkEffect

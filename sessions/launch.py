@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -13,8 +14,11 @@ from .items import Item, Role
 from .rates import Rates
 from .response import Response
 from .settings import Modality, SessionKind, Truncation, TruncationMode
-from .state import SessionState
+from .state import Deadline, DeadlineReason, SessionState
 from .work_effects import AbortReply, StartReply
+
+ENOUGH_MS = 1000
+"""A listener with so much left to play wants for nothing: stages may be silent."""
 
 
 class Launcher:
@@ -142,15 +146,38 @@ class Launcher:
             self._fit(response, event.dropped)
         response.take(event, now)
 
+    def due(self, response: Response) -> Deadline | None:
+        """When to give up on a response: on its stages, or on its listener.
+
+        Stages may be silent while the listener has enough: what they could make is not
+        wanted. Where they have enough for ever, because they do not play, it ends as well.
+        """
+        if not response.works:
+            return None
+        can, since = self._state.can, response.progress_at
+        ledger = response.spoken.ledger
+        low_at = ledger.low_at(ENOUGH_MS)
+        if low_at == math.inf:
+            paused_at = ledger.moved_at(response.meter.made_at)
+            return Deadline(paused_at + can.max_paused_s, DeadlineReason.PLAYBACK_STALLED)
+        return Deadline(max(since, low_at) + can.stage_timeout_s, DeadlineReason.REPLY_STALLED)
+
     def give_up(self, response: Response, now: float) -> bool:
-        """Fail a response whose stages have said nothing for too long; return whether."""
-        due = response.progress_at + self._state.can.stage_timeout_s
-        if not response.generating or response.done or now < due:
+        """Fail a response that is stuck; return whether it is."""
+        due = self.due(response)
+        if due is None or now < due.at:
             return False
         self._state.emit(AbortReply(response.id, response.epoch))
-        error = ErrorInfo(
-            "response_timeout", "The model did not answer in time.", type="server_error"
-        )
+        if due.reason is DeadlineReason.PLAYBACK_STALLED:
+            paused_s = self._state.can.max_paused_s
+            error = ErrorInfo(
+                "playback_stalled",
+                f"None of the response was played for {paused_s:g} s; ask for it again.",
+            )
+        else:
+            error = ErrorInfo(
+                "response_timeout", "The model did not answer in time.", type="server_error"
+            )
         response.fail(error, now)
         return True
 

@@ -91,6 +91,8 @@ def merge(now: Settings, patch: SettingsPatch, can: Capabilities) -> Settings:
         noise_reduction=_keep(patch.noise_reduction, now.noise_reduction),
         logprobs=_keep(patch.logprobs, now.logprobs),
         extensions=_keep(patch.extensions, now.extensions),
+        binary_audio=_keep(patch.binary_audio, now.binary_audio),
+        binary_format=_keep(patch.binary_format, now.binary_format),
     )
 
 

@@ -26,8 +26,9 @@ from .events import (
     ReplyTimed,
     ReplyWords,
 )
-from .measure import TurnClock
+from .measure import Meter, TurnClock
 from .output import Call, Message, Place
+from .pacing import Pace
 from .plan import Plan
 from .playback import Spoken
 from .settings import Modality
@@ -55,11 +56,17 @@ class Response:
         self.epoch = state.epoch
         self.plan = plan
         self.spoken = Spoken()
+        self.pace = Pace(self.spoken.ledger)
+        self.meter = Meter()
+        self.created_at = now
         self.progress_at = now
         """When a stage last said something about it."""
 
         self.generating = False
         """Whether its stages have been started."""
+
+        self.announced = False
+        """Whether the client was told of it."""
 
         self.clock: TurnClock | None = None
         """Instants of the turn it answers, if it answers one."""
@@ -98,12 +105,23 @@ class Response:
         """Whether it is spoken, not written."""
         return self.plan.modality is Modality.AUDIO
 
+    @property
+    def works(self) -> bool:
+        """Whether its stages may still be at work."""
+        return self.generating and not self.done
+
+    @property
+    def asked_at(self) -> float:
+        """When the person had said what it answers, or else when it was created."""
+        return self.created_at if self.clock is None else self.clock.speech_end_at
+
     def writes(self, item_id: str) -> bool:
         """Whether an item is being written by it."""
         return any(each.item.id == item_id and not each.done for each in self._items)
 
     def announce(self) -> None:
         """Tell the client that the response exists."""
+        self.announced = True
         self._state.emit(ResponseCreated(self._view(ResponseStatus.IN_PROGRESS)))
 
     def begin(self, context: Context, now: float) -> None:

@@ -97,6 +97,7 @@ class Session:
             self._hearing.deadline,
             self._hearing.idle_deadline(self._now),
             self._answers.deadline,
+            self._delivery.deadline,
         )
 
     def handle(self, event: Event, now: float) -> None:
@@ -124,6 +125,7 @@ class Session:
             return
         self._hearing.handle_deadline(now)
         self._answers.handle_deadline(now)
+        self._delivery.handle_deadline(now)
 
     def next_effect(self) -> Effect | None:
         """Return the oldest effect not yet carried out."""
@@ -218,5 +220,6 @@ class Session:
 
     def _close(self, now: float) -> None:
         self._answers.close(now)
+        self._delivery.close(now)
         self._hearing.close()
         self._closed = True

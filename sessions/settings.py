@@ -50,6 +50,13 @@ class AudioFormat(Enum):
     """A-law, 8 kHz."""
 
 
+class BinaryFormat(Enum):
+    """Audio in binary frames, always at 24 kHz."""
+
+    PCM16 = "pcm16"
+    OPUS = "opus"
+
+
 class Modality(Enum):
     """What a response is made of."""
 
@@ -207,6 +214,17 @@ class Settings:
     extensions: bool = False
     """Whether the client asked for our own events (word times, metrics)."""
 
+    binary_audio: bool = False
+    """Whether audio goes in binary frames; only where there are :attr:`extensions`."""
+
+    binary_format: BinaryFormat = BinaryFormat.PCM16
+    """Of what is sent in them. A client's own frames say what they hold."""
+
+    @property
+    def binary(self) -> BinaryFormat | None:
+        """What audio is sent as in binary frames; ``None`` where it is sent as JSON."""
+        return self.binary_format if self.extensions and self.binary_audio else None
+
     @property
     def answers_turns(self) -> bool:
         """Whether a turn that has ended is answered without being asked."""
@@ -243,6 +261,8 @@ class SettingsPatch:
     noise_reduction: Maybe[NoiseReduction | None] = UNSET
     logprobs: Maybe[bool] = UNSET
     extensions: Maybe[bool] = UNSET
+    binary_audio: Maybe[bool] = UNSET
+    binary_format: Maybe[BinaryFormat] = UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +289,9 @@ class Capabilities:
 
     stage_timeout_s: float = 60.0
     """A stage that says nothing for so long has failed."""
+
+    max_paused_s: float = 300.0
+    """A response is held back so long for a listener who plays nothing."""
 
     responses_per_minute: int = 600
     tokens_per_minute: int = 1_000_000

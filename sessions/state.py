@@ -19,6 +19,8 @@ class DeadlineReason(Enum):
     INPUT_STALLED = auto()
     RECOGNITION_STALLED = auto()
     REPLY_STALLED = auto()
+    PLAYBACK_STALLED = auto()
+    MEASURE = auto()
     IDLE = auto()
 
 

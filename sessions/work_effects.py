@@ -112,7 +112,8 @@ class ReplyPlayed:
     epoch: int
     played_ms: float
     until_ms: float
-    """Up to where it plays on by itself, at real-time speed."""
+    """Up to where it plays on by itself, at real-time speed; infinite where that is as far as
+    there is audio."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,6 +183,10 @@ def _refused_origin() -> Refusal:
     )
 
 
+KEYED = ("/v1/", "/metrics")
+"""How the paths begin of what needs a key."""
+
+
 class Guard:
     """ASGI middleware that lets only those to the routes of the API who may use them.
 
@@ -195,7 +199,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it."""
-        if scope["type"] == "http" and scope["path"].startswith("/v1/"):
+        if scope["type"] == "http" and scope["path"].startswith(KEYED):
             try:
                 self._gate.admit_request(HTTPConnection(scope))
             except Refusal as refused:

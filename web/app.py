@@ -27,6 +27,8 @@ from .access import Gate, Guard
 from .api_keys import Keys, load_keys
 from .client_secrets import ClientSecretRoutes
 from .errors import http_error, not_allowed, not_found
+from .measures import LAGS, Histogram, Measures
+from .metrics import CONTENT_TYPE, Metrics
 from .realtime import RealtimeRoute
 from .watchdog import Watchdog
 
@@ -68,12 +70,15 @@ class Server:
         access = deployment.access
         self._deployment = deployment
         self._pipeline = pipeline
-        self.service = RealtimeService(deployment, pipeline, recordings)
+        measures = Measures()
+        self.service = RealtimeService(deployment, pipeline, recordings, on_measured=measures.note)
         secrets = SecretStore()
         self._gate = Gate(access, load_keys(access) if keys is None else keys, secrets)
         self._realtime = RealtimeRoute(self.service, pipeline, self._gate)
         self._secrets = ClientSecretRoutes(self.service, pipeline, secrets, deployment.model)
-        self._watchdog = Watchdog()
+        lags = Histogram(LAGS)
+        self._watchdog = Watchdog(lags.observe)
+        self._metrics = Metrics(measures, self.service, pipeline, self._watchdog, lags)
         self._failure: str | None = None
         self.on_started: Callable[[str | None], None] = lambda failure: None
         """Told once the pipeline is ready, or why it will not be."""
@@ -105,6 +110,7 @@ class Server:
             Route("/", _page),
             Route("/healthz", _healthz),
             Route("/readyz", self._readyz),
+            Route("/metrics", self._serve_metrics),
             Route("/v1/models", self._models),
             Route("/v1/sessions", self._sessions),
             Route("/v1/models/{model}", self._model),
@@ -144,8 +150,8 @@ class Server:
         return JSONResponse(body, status_code=503, headers={"Retry-After": "1"})
 
     async def _sessions(self, request: Request) -> Response:
-        """Tell who has a key what is going on; without keys, this machine only."""
-        if not self._gate.keyed and not _is_local(request):
+        """Tell an operator what is going on."""
+        if not self._is_operator(request):
             return await not_found(request, None)
         loop = self._watchdog.statistics()
         if request.query_params.get("reset") == "loop":
@@ -165,6 +171,16 @@ class Server:
                 },
             }
         )
+
+    async def _serve_metrics(self, request: Request) -> Response:
+        if not self._is_operator(request):
+            return await not_found(request, None)
+        return Response(self._metrics.scrape(), headers={"Content-Type": CONTENT_TYPE})
+
+    def _is_operator(self, request: Request) -> bool:
+        """Whether it comes from who has a key, or without keys from this machine."""
+        # The guard has seen to the key.
+        return self._gate.keyed or _is_local(request)
 
     async def _models(self, _request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [self._card()]})

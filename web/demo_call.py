@@ -246,11 +246,14 @@ class Call:
         if not replies or replies[-1].cut_at is not None:
             return
         name = replies[-1].response_id
+        gaps = self._playback.gaps(name)
         await self._client.send(
             "antiphon.playback.report",
             response_id=name,
             played_ms=self._playback.played_ms(name, self._now),
             buffered_ms=self._buffered_ms,
+            underruns=len(gaps),
+            gap_ms=1000 * sum(gaps),
         )
 
     # The ear.

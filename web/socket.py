@@ -26,10 +26,13 @@ class StarletteSocket:
         data: bytes = message.get("bytes", b"")
         return data
 
-    async def send(self, text: str) -> None:
-        """Write a text frame; raises ``Disconnected`` when the client is gone."""
+    async def send(self, data: str | bytes) -> None:
+        """Write a text or a binary frame; raises ``Disconnected`` when the client is gone."""
         try:
-            await self._socket.send_text(text)
+            if isinstance(data, str):
+                await self._socket.send_text(data)
+            else:
+                await self._socket.send_bytes(data)
         except (WebSocketDisconnect, RuntimeError, OSError) as error:
             self._gone = True
             raise Disconnected from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,9 @@ class LoopStatistics:
 class Watchdog:
     """Asks to be called every 5 ms and notes how late that happens."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_beat: Callable[[float], None] = lambda late: None) -> None:
+        """``on_beat`` is told, beat by beat, how many seconds late it was."""
+        self._on_beat = on_beat
         self._task: asyncio.Task[None] | None = None
         self._beats = 0
         self._stalls = 0
@@ -90,6 +93,7 @@ class Watchdog:
             self._beats += 1
             self._steps[_step(late)] += 1
             self._worst = max(self._worst, late)
+            self._on_beat(late)
             if late > STALL_SECONDS:
                 self._stalls += 1
 

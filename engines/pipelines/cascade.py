@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..chunks import End
+from ..chunks import End, PcmChunk
 from ..deployment import Deployment, Pacing
 from ..flow import Flow
 from ..pipeline import (
@@ -23,6 +23,7 @@ from ..pipeline import (
 )
 from ..stage import Stage, StageFailure
 from ..streams import Inbox, TaskStream
+from .gate import Gate
 from .reply import first_error, reply_chunks
 from .stages import CanSee, CanWarm, CascadeStages, HasState, HasStatistics, build_stages
 
@@ -49,6 +50,13 @@ class ReplyStream(TaskStream[None, ReplyChunk]):
     def played(self, played_ms: float, until_ms: float) -> None:
         """Say how far the listener is, and how far it plays on by itself."""
         self._flow.played(played_ms, until_ms)
+
+    async def __aiter__(self) -> AsyncIterator[ReplyChunk | End]:
+        """As any stream; audio that is not taken counts as not heard."""
+        async for item in super().__aiter__():
+            if isinstance(item, PcmChunk):
+                self._flow.took(len(item.pcm) / 2 / item.rate * 1000)
+            yield item
 
 
 class CascadePipeline:
@@ -80,6 +88,7 @@ class CascadePipeline:
     ) -> None:
         self._stages = stages
         self._pacing = pacing
+        self._gate = Gate(pacing, self._speaking)
         self._model = model
         self._tell: OnProgress = on_progress or (lambda text: None)
         self._states = {name: "closed" for name, _ in stages.named()}
@@ -155,22 +164,24 @@ class CascadePipeline:
         """Generate an answer; a stage that can't serve it ends the stream as failed."""
         self._replies += 1
         self._running += 1
-        flow = Flow(self._pacing)
+        flow = Flow(self._pacing, read=True)
         return ReplyStream(
             f"reply-{request.request_id}",
-            lambda inbox: reply_chunks(self._stages, request, flow),
+            lambda inbox: reply_chunks(self._stages, request, flow, self._gate),
             flow,
             on_done=lambda end: self._count_end(),
         )
 
     def statistics(self) -> Mapping[str, Mapping[str, float]]:
         """Numbers of each stage by its name, and of the replies as a whole."""
-        counted = {
-            name: stage.statistics()
-            for name, stage in self._stages.named()
-            if isinstance(stage, HasStatistics)
-        }
-        return {"reply": {"requests": self._replies, "running": self._running}} | counted
+        counted = {name: _counters(stage) for name, stage in self._stages.named()}
+        replies = {"requests": self._replies, "running": self._running} | self._gate.statistics()
+        return {"reply": replies} | {name: each for name, each in counted.items() if each}
+
+    def _speaking(self) -> dict[str, Mapping[str, float]]:
+        """Statistics of the stages that every second of speech passes."""
+        stages = self._stages
+        return {"talker": _counters(stages.talker), "code2wav": _counters(stages.code2wav)}
 
     async def _start(self, name: str, stage: Stage[Any, Any, Any]) -> None:
         now = asyncio.get_running_loop().time
@@ -209,3 +220,7 @@ class CascadePipeline:
 
     def _count_end(self) -> None:
         self._running -= 1
+
+
+def _counters(stage: object) -> Mapping[str, float]:
+    return stage.statistics() if isinstance(stage, HasStatistics) else {}

@@ -2,13 +2,14 @@
 
 Text and calls of functions are passed on as they are written. Each clause of the text
 goes to the talker while the next is being written, and its latents to code2wav while
-the talker is at the next clause. Nothing of a call is spoken.
+the talker is at the next clause. Nothing of a call is spoken. The first clause waits at
+the gate until there is time for one more reply; its text goes on meanwhile, within bounds.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
@@ -32,7 +33,12 @@ from ..speech.code2wav import DecodeRequest
 from ..speech.talker import TalkRequest
 from ..stage import StageFailure, StageStream
 from ..text.request import GenerateRequest
+from .gate import Gate
 from .stages import CascadeStages
+
+CLAUSES_AHEAD = 1
+"""Clauses written and not yet at the talker; beyond that the text waits for it. It has one
+being spoken, and the next."""
 
 Text: TypeAlias = StageStream[None, TextDelta | CallDelta | Fitted]
 Talk: TypeAlias = StageStream[Clause, Latents]
@@ -40,14 +46,15 @@ Sound: TypeAlias = StageStream[Latents, SpokenWords | PcmChunk]
 
 
 async def reply_chunks(
-    stages: CascadeStages, request: ReplyRequest, flow: Flow
+    stages: CascadeStages, request: ReplyRequest, flow: Flow, gate: Gate
 ) -> AsyncGenerator[ReplyChunk | End, None]:
     """Yield the reply's chunks and its ``End``; when closed, cancel all stages at once.
 
     Raises:
-        StageFailure: the first failure of a stage; the others are cancelled then.
+        StageFailure: the first failure of a stage; the others are cancelled then. Or
+            ``overloaded``: there is no time for one more reply.
     """
-    conductor = _Conductor(stages, request, flow)
+    conductor = _Conductor(stages, request, flow, gate)
     # The stages are joined in a task of their own: where this generator stops to hand
     # out a chunk, a task group around it could neither be cancelled nor report.
     task = asyncio.create_task(conductor.run(), name=f"conduct-{request.request_id}")
@@ -63,12 +70,19 @@ async def reply_chunks(
 
 
 class _Conductor:
-    def __init__(self, stages: CascadeStages, request: ReplyRequest, flow: Flow) -> None:
+    def __init__(
+        self, stages: CascadeStages, request: ReplyRequest, flow: Flow, gate: Gate
+    ) -> None:
         # One chunk only, because the bound is kept by the stream that reads this.
         self.out: asyncio.Queue[ReplyChunk | End | BaseException] = asyncio.Queue(1)
+        self._putting = asyncio.Lock()
         self._stages = stages
         self._request = request
         self._flow = flow
+        self._place = gate.place()
+        self._clauses: asyncio.Queue[Clause | None] = asyncio.Queue(CLAUSES_AHEAD)
+        """Ahead of the talker; ``None`` is the end."""
+
         self._now = asyncio.get_running_loop().time
         self._timings = Timings(self._now())
         self._opened: list[StageStream[Any, Any]] = []
@@ -80,6 +94,7 @@ class _Conductor:
         except Exception as error:
             end = first_error(error)
         finally:
+            self._place.leave()
             for stream in self._opened:
                 stream.cancel()
         await self.out.put(end)
@@ -87,60 +102,82 @@ class _Conductor:
     async def _join(self) -> End:
         text = self._open_text()
         if not self._request.speak:
-            return await self._write(text, None)
+            return await self._write(text)
         talk, sound = self._open_talk(), self._open_sound()
         async with asyncio.TaskGroup() as tasks:
-            written = tasks.create_task(self._write(text, talk))
+            written = tasks.create_task(self._write(text))
+            tasks.create_task(self._speak(talk))
             tasks.create_task(self._talk(talk, sound))
             tasks.create_task(self._sound(sound))
         return written.result()
 
-    async def _write(self, text: Text, talk: Talk | None) -> End:
+    async def _write(self, text: Text) -> End:
         splitter = ClauseSplitter()
         async for item in text:
             if isinstance(item, End):
                 _require_completed("ar", item)
-                await self._say(talk, splitter.flush())
-                if talk is not None:
-                    await talk.end()
+                await self._say(splitter.flush())
+                await self._say([None])
                 return item
             if self._timings.first_token_at is None and not isinstance(item, Fitted):
                 self._timings = replace(self._timings, first_token_at=self._now())
-            await self.out.put(item)
+            await self._put(item)
             if isinstance(item, TextDelta):
-                await self._say(talk, splitter.feed(item.text))
+                await self._say(splitter.feed(item.text))
             elif isinstance(item, CallDelta):
                 # What was said ahead of a call can be heard while the call is written.
-                await self._say(talk, splitter.flush())
+                await self._say(splitter.flush())
         raise _broken("ar")
 
-    async def _say(self, talk: Talk | None, clauses: list[Clause]) -> None:
-        if talk is None:
+    async def _say(self, clauses: Sequence[Clause | None]) -> None:
+        if not self._request.speak:
             return
         for clause in clauses:
-            if self._timings.first_clause_at is None:
+            if clause is not None and self._timings.first_clause_at is None:
                 self._timings = replace(self._timings, first_clause_at=self._now())
+            await self._clauses.put(clause)
+
+    async def _speak(self, talk: Talk) -> None:
+        while (clause := await self._clauses.get()) is not None:
+            if self._timings.admitted_at is None:
+                await self._place.enter(self._flow)
+                self._flow.begin()
+                self._timings = replace(self._timings, admitted_at=self._now())
+            self._flow.asked()
             await talk.send(clause)
+        await talk.end()
 
     async def _talk(self, talk: Talk, sound: Sound) -> None:
         async for item in talk:
             if isinstance(item, End):
                 _require_completed("talker", item)
+                self._flow.spoken_all()
                 await sound.end()
                 return
             if self._timings.talker_at is None:
                 self._timings = replace(self._timings, talker_at=self._now())
+            if item.last:
+                self._flow.answered()
             await sound.send(item)
 
     async def _sound(self, sound: Sound) -> None:
         async for item in sound:
             if isinstance(item, End):
                 _require_completed("code2wav", item)
+                self._place.leave()
                 return
             if isinstance(item, PcmChunk) and self._timings.code2wav_at is None:
                 self._timings = replace(self._timings, code2wav_at=self._now())
-                await self.out.put(self._timings)
-            await self.out.put(item)
+                await self._put(self._timings, item)
+            else:
+                await self._put(item)
+
+    async def _put(self, *items: ReplyChunk) -> None:
+        """Hand on, with nothing of another task between them."""
+        with self._flow.handing_over():
+            async with self._putting:
+                for item in items:
+                    await self.out.put(item)
 
     def _open_text(self) -> Text:
         asked = self._request

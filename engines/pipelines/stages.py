@@ -152,5 +152,5 @@ def _talker(config: Stages, cache_root: Path) -> Talker:
 
 def _code2wav(config: Stages, cache_root: Path) -> Code2wav:
     if isinstance(config.talker, ScriptedTalkerConfig):
-        return ScriptedCode2wavStage(config.talker)
+        return ScriptedCode2wavStage(config.talker, config.code2wav)
     return Code2wavStage(config.code2wav, config.talker.model, cache_root)

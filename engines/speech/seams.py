@@ -53,18 +53,21 @@ class Seam:
         """Frames that are cut off ahead."""
         return max(0, self.first_sound - LEAD_FRAMES)
 
-    def apply(self, frames: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The frames of a clause, ``(channels, n)``, with its ends brought to length."""
-        sound, silence = frames[:, self.cut : self.last_sound], frames[:, self.last_sound :]
-        return np.concatenate([sound, _fit(silence, self.tail)], axis=1)
+    def picks(self, frames: int) -> NDArray[np.int64]:
+        """Which of a clause's so many frames are its sound with ends brought to length.
+
+        Ascending; those of silence may be left out, or there more than once.
+        """
+        sound, silence = np.arange(self.cut, self.last_sound), np.arange(self.last_sound, frames)
+        return np.concatenate([sound, _fit(silence, self.tail)])
 
 
-def _fit(silence: NDArray[np.float32], length: int) -> NDArray[np.float32]:
+def _fit(silence: NDArray[np.int64], length: int) -> NDArray[np.int64]:
     """Shorten or lengthen in the middle: the ends fade from and to what is around them."""
-    have = silence.shape[1]
+    have = len(silence)
     if have == 0:
         return silence
     head = min(length - length // 2, have)
     tail = min(length // 2, have - head)
-    middle = np.repeat(silence[:, head - 1 : head], length - head - tail, axis=1)
-    return np.concatenate([silence[:, :head], middle, silence[:, have - tail :]], axis=1)
+    middle = np.repeat(silence[head - 1 : head], length - head - tail)
+    return np.concatenate([silence[:head], middle, silence[have - tail :]])

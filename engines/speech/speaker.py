@@ -98,6 +98,8 @@ class Speaker:
             feeding.cancel()
             talk.cancel()
             sound.cancel()
+            # What it has to say is told by the end of the sound already.
+            await asyncio.gather(feeding, return_exceptions=True)
         return Utterance(bytes(pcm), tuple(words))
 
     async def close(self) -> None:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import textwrap
 import time
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ..catalog import require
-from ..chunks import Clause, End, Latents, StageError, Word
+from ..chunks import Clause, End, Latents, StageError
 from ..deployment import TalkerConfig
 from ..flow import Flow
 from ..stage import StageFailure, StageStream
 from ..streams import Inbox
-from .graph import Graph
-from .phonemes import PhonemeSequence, Phonemizer
-from .seams import Seam, tail_ms
-from .voice import TALKER_FILE, Voice, load_voice
-from .word_times import word_times
+from .draft import Draft, Speaker
 from .worker import Worker
 
 CLAUSE_CHARS = 240
@@ -31,8 +25,17 @@ CLAUSE_CHARS = 240
 SPEEDS = (0.25, 4.0)
 """The slowest and the fastest rate of speech."""
 
-INPUT_BOUND = 8
-"""Clauses a stream holds before ``send`` waits."""
+INPUT_BOUND = 1
+"""Clauses a stream holds before ``send`` waits: the next one. More would only be written for
+a listener who may have stopped."""
+
+WINDOWS = (24, 48, 96)
+"""Frames made at once: few where the listener waits, and never so many that the job holds
+up others for long. Each window is computed with its context, 64 frames more."""
+
+AHEAD = 2.0
+"""How much longer than what the listener has ahead a window may be. It is made in a twentieth
+of its length or less, so it is there long before."""
 
 WARM_UP = ("Certainly.", "The sky is blue because", "In the evening the light takes a longer way.")
 
@@ -73,6 +76,7 @@ class TalkerStage:
         self._worker = Worker("talker", clock=clock)
         self._speaker: Speaker | None = None
         self._clauses = 0
+        self._windows = 0
         self._seconds = 0.0
 
     @property
@@ -102,9 +106,9 @@ class TalkerStage:
         async def work(inbox: Inbox[Clause]) -> AsyncGenerator[Latents | End, None]:
             async for clause in inbox:
                 for part in parts(clause.text):
-                    latents = await self._worker.run(self._speak, part, request.speed)
-                    if latents is not None:
-                        yield latents
+                    async with aclosing(self._speak(part, request)) as made:
+                        async for latents in made:
+                            yield latents
 
         return self._worker.open(f"talker {request.request_id}", work, input_bound=INPUT_BOUND)
 
@@ -119,8 +123,11 @@ class TalkerStage:
         self._speaker = None
 
     def statistics(self) -> dict[str, float]:
-        """Counters since the start, and what runs or waits now."""
-        made = {"clauses": float(self._clauses), "audio_seconds": self._seconds}
+        """Counters since the start, and what runs or waits now.
+
+        ``chunks`` are the windows of latents, ``audio_seconds`` what they amount to.
+        """
+        made = {"clauses": self._clauses, "chunks": self._windows, "audio_seconds": self._seconds}
         return self._worker.statistics() | made
 
     def _load(self) -> Speaker:
@@ -130,78 +137,51 @@ class TalkerStage:
             speaker.speak(text, 1.0)
         return speaker
 
-    def _speak(self, text: str, speed: float) -> Latents | None:
-        speaker = self._speaker
-        latents = speaker.speak(text, speed) if speaker else None
-        if speaker and latents:
-            self._clauses += 1
-            self._seconds += latents.frames.shape[1] * speaker.voice.frame_ms / 1000
-        return latents
+    async def _speak(self, text: str, request: TalkRequest) -> AsyncGenerator[Latents, None]:
+        speaker, flow = self._speaker, request.flow
+        assert speaker is not None, "a stream was opened before the stage started"
+        held_ms = await wait_to_speak(flow)
+        due = None if flow is None else flow.speak_due
+        draft = await self._worker.run(speaker.draft, text, request.speed, due=due)
+        if draft is None:
+            return
+        self._clauses += 1
+        frame_ms = speaker.voice.frame_ms
+        while draft.left:
+            size = _window(draft, flow, frame_ms)
+            due = None if flow is None else flow.speak_due
+            latents = await self._worker.run(draft.next, size, due=due)
+            ms = latents.frames.shape[1] * frame_ms
+            self._windows += 1
+            self._seconds += ms / 1000
+            if flow is not None:
+                flow.spoke(ms)
+            yield replace(latents, held_ms=held_ms)
+            held_ms = 0.0
 
 
-class Speaker:
-    """A loaded voice's first half: text to latents. For use in one thread."""
+async def wait_to_speak(flow: Flow | None) -> float:
+    """Wait until more may be spoken; return for how long, ms."""
+    if flow is None:
+        return 0.0
+    now = asyncio.get_running_loop().time
+    began = now()
+    await flow.wait_to_speak()
+    return (now() - began) * 1000
 
-    def __init__(self, folder: Path, threads: int, variation: float = 1.0) -> None:
-        """Load from the model's folder; takes about half a second.
 
-        ``variation``: of rhythm and sound from one time to the next, 1 the voice's own.
+def _window(draft: Draft, flow: Flow | None, frame_ms: float) -> int:
+    """How many frames to make next: nothing that is left is smaller than a window."""
+    size = WINDOWS[-1]
+    if flow is not None:
+        ahead_ms = (flow.buffer_ms or 0.0) + flow.undecoded_ms
+        size = window_size(ahead_ms / frame_ms)
+    return size if draft.left - size >= WINDOWS[0] else draft.left
 
-        Raises:
-            StageFailure: a package is missing or the folder can't be used.
-        """
-        self.voice: Voice = load_voice(folder)
-        self._phonemizer = Phonemizer(self.voice.language, self.voice.phoneme_id_map)
-        self._graph = Graph(folder / TALKER_FILE, threads)
-        self._variation = variation
 
-    def speak(self, text: str, speed: float) -> Latents | None:
-        """The latents of a clause, or ``None`` if nothing in it can be pronounced.
-
-        Silence at the ends is brought to the length that the punctuation asks for.
-        """
-        sequence = self._phonemizer.ids(text)
-        if sequence is None:
-            return None
-        frames, bounds = self._run(sequence, speed)
-        seam = Seam(
-            first_sound=bounds[sequence.groups[0][0]],
-            # The pad after the last sound is silence already.
-            last_sound=bounds[sequence.groups[-1][1] - 1],
-            tail=round(tail_ms(text) / speed / self.voice.frame_ms),
-        )
-        shaped = seam.apply(frames)
-        words = self._words(text, sequence, bounds, seam.cut, shaped.shape[1])
-        return Latents(shaped, words)
-
-    def _run(
-        self, sequence: PhonemeSequence, speed: float
-    ) -> tuple[NDArray[np.float32], list[int]]:
-        """Frames ``(channels, n)``, and where each phoneme id begins, and the last ends."""
-        voice = self.voice
-        noise, rhythm = voice.noise_scale * self._variation, voice.noise_w * self._variation
-        scales = [noise, voice.length_scale / speed, rhythm]
-        inputs: dict[str, NDArray[Any]] = {
-            "input": np.array([sequence.ids], np.int64),
-            "input_lengths": np.array([len(sequence.ids)], np.int64),
-            "scales": np.array(scales, np.float32),
-        }
-        latents, durations = self._graph.run(inputs, [voice.latents, voice.durations])
-        return latents[0], [0, *np.cumsum(durations.ravel(), dtype=np.int64).tolist()]
-
-    def _words(
-        self, text: str, sequence: PhonemeSequence, bounds: list[int], cut: int, frames: int
-    ) -> tuple[Word, ...]:
-        def at(index: int) -> float:
-            return min(max(bounds[index] - cut, 0), frames) * self.voice.frame_ms
-
-        words = text.split()
-        return word_times(
-            words,
-            [self._phonemizer.sounds(word) for word in words],
-            [(at(start), at(stop)) for start, stop in sequence.groups],
-            [(stop - start) // 2 for start, stop in sequence.groups],
-        )
+def window_size(ahead: float) -> int:
+    """Frames to make at once for a listener who has so many ahead."""
+    return max((size for size in WINDOWS if size <= ahead * AHEAD), default=WINDOWS[0])
 
 
 def parts(text: str) -> list[str]:

@@ -1,4 +1,9 @@
-"""The description of a cut voice, beside its two graphs in the model's folder."""
+"""The description of a cut voice, beside its three graphs in the model's folder.
+
+The *front* turns phoneme ids into durations and a sample of the prior, a whole clause at
+once; the *flow* turns any stretch of that into latents; *code2wav* any stretch of those
+into samples. The first two are the talker.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,8 @@ from msgspec import Meta
 from ..chunks import StageError
 from ..stage import StageFailure
 
-TALKER_FILE = "talker.onnx"
+FRONT_FILE = "front.onnx"
+FLOW_FILE = "flow.onnx"
 CODE2WAV_FILE = "code2wav.onnx"
 VOICE_FILE = "voice.json"
 
@@ -19,7 +25,7 @@ Count = Annotated[int, Meta(ge=1)]
 
 
 class Voice(msgspec.Struct, frozen=True, kw_only=True):
-    """What both halves of a voice must know beside their graphs."""
+    """What the stages of a voice must know beside its graphs."""
 
     name: str
     """As clients ask for it."""
@@ -35,11 +41,20 @@ class Voice(msgspec.Struct, frozen=True, kw_only=True):
     context_frames: Annotated[int, Meta(ge=0)]
     """How far a frame reaches into the waveform of its neighbours, on each side."""
 
-    latents: str
-    """Name of the talker's output that is the decoder's input."""
+    flow_context_frames: Annotated[int, Meta(ge=0)]
+    """The same of the prior and the latents."""
+
+    prior: str
+    """Name of the front's output that is the flow's input, ``(1, channels, frames)``."""
+
+    mask: str
+    """Name of the flow's other input, ``(1, 1, frames)``: 1 where there are frames."""
 
     durations: str
-    """Name of the talker's output with the frames of each phoneme id."""
+    """Name of the front's output with the frames of each phoneme id."""
+
+    latents: str
+    """Name of the flow's output that is the decoder's input, ``(1, channels, frames)``."""
 
     noise_scale: float
     length_scale: float

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from playwright.sync_api import ConsoleMessage, Page, WebSocket, sync_playwright
 from tests.support.speech import RATE
 
 from antiphon.codecs.wav import write_wav
+from antiphon.realtime.binary import unpack
 
 CHROMIUM = "/usr/bin/chromium"
 
@@ -41,6 +43,11 @@ _WAIT = """(limit) => new Promise((resolve) => {
 
 Event = dict[str, Any]
 
+T = TypeVar("T")
+
+BINARY = "binary"
+"""The type under which a binary frame is noted, with its header's fields and ``bytes``."""
+
 
 @dataclass
 class Visit:
@@ -60,8 +67,25 @@ class Visit:
         return value
 
     def of_kind(self, kind: str) -> list[Event]:
-        """Return the events of a kind that the server has sent so far."""
+        """Return the events of a kind that the server has sent so far; see :data:`BINARY`."""
         return [event for event in self.received if event["type"] == kind]
+
+    def until(self, look: Callable[[], T], what: str) -> T:
+        """Return what ``look`` sees among the events, once that is true."""
+        end = time.monotonic() + WAIT_MS / 1000
+        while not (seen := look()):
+            assert time.monotonic() < end, f"never came: {what}"
+            # Events are noted while the page is waited for.
+            self.page.wait_for_timeout(20)
+        return seen
+
+    def until_received(self, kind: str) -> list[Event]:
+        """Return the server's events of a kind, once there is one."""
+        return self.until(lambda: self.of_kind(kind), kind)
+
+    def sent_of_kind(self, kind: str) -> list[Event]:
+        """Return the events of a kind that the page has sent so far."""
+        return [event for event in self.sent if event["type"] == kind]
 
 
 def microphone(folder: Path, pcm: bytes) -> tuple[str, ...]:
@@ -72,15 +96,21 @@ def microphone(folder: Path, pcm: bytes) -> tuple[str, ...]:
 
 
 @contextmanager
-def visiting(url: str, *flags: str) -> Generator[Visit, None, None]:
-    """Open the page in a browser of its own."""
+def visiting(
+    url: str, *flags: str, query: str = "", prepare: Callable[[Page], None] = lambda page: None
+) -> Generator[Visit, None, None]:
+    """Open the page in a browser of its own, at an address with ``query``.
+
+    ``prepare`` is called before anything is loaded.
+    """
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *flags])
         try:
             visit = Visit(browser.new_page())
             visit.page.set_default_timeout(WAIT_MS)
             _watch(visit)
-            visit.page.goto(f"{url}/")
+            prepare(visit.page)
+            visit.page.goto(f"{url}/{query}")
             visit.wait("window.antiphon.status === 'idle'")
             yield visit
         finally:
@@ -102,9 +132,23 @@ def _watch(visit: Visit) -> None:
 
 
 def _event(frame: str | bytes) -> Event:
+    if isinstance(frame, bytes):
+        return {"type": BINARY, **_facts(frame)}
     event: Event = json.loads(frame)
     # Audio is told by its length: there are thousands of such frames.
     for name in ("audio", "delta"):
         if "audio" in event["type"] and isinstance(event.get(name), str):
             event[name] = len(event[name])
     return event
+
+
+def _facts(data: bytes) -> Event:
+    frame = unpack(data)
+    return {
+        "kind": frame.kind,
+        "last": frame.last,
+        "epoch": frame.epoch,
+        "number": frame.number,
+        "position_ms": frame.position_ms,
+        "bytes": len(frame.payload),
+    }

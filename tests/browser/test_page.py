@@ -9,7 +9,7 @@ from tests.conftest import SCRIPTED_LINE, SCRIPTED_QUESTION
 from tests.support.server import Server, shipped, write_deployment
 from tests.support.speech import Speaker, silence
 
-from .chromium import Visit, microphone, visiting
+from .chromium import BINARY, Visit, microphone, visiting
 
 pytestmark = [
     pytest.mark.models,
@@ -74,8 +74,13 @@ def speech_cuts_it_off(visit: Visit, old: str) -> None:
     assert truncated["item_id"] == truncate["item_id"]
     assert truncated["audio_end_ms"] == truncate["audio_end_ms"] == cut_ms
     began = visit.received.index(visit.of_kind("input_audio_buffer.speech_started")[1])
-    late = [each for each in visit.received[began:] if each.get("response_id") == old]
-    assert not [each for each in late if each["type"] == "response.output_audio.delta"]
+    (number,) = [
+        each["number"]
+        for each in visit.of_kind("antiphon.output_audio.started")
+        if each["response_id"] == old
+    ]
+    late = [each for each in visit.received[began:] if each["type"] == BINARY]
+    assert not [each for each in late if each["number"] == number]
 
 
 def the_next_reply_comes(visit: Visit) -> None:

@@ -24,11 +24,19 @@ from tests.support.fakes import FakePipeline, Step, spoken
 from tests.support.loop import run_simulated
 
 from antiphon.engines.chunks import CallDelta, End, EndReason, Transcript
+from antiphon.realtime.binary import VERSION, unpack
 from antiphon.realtime.connection import Connection, ConnectionLimits, Disconnected
 from antiphon.realtime.dialect import Dialect
+from antiphon.realtime.wire_audio import FRAME_BYTES
 from antiphon.realtime.wire_out import WireEncoder
 from antiphon.sessions.session import Session
-from antiphon.sessions.settings import Capabilities, SessionKind, Settings, Transcription
+from antiphon.sessions.settings import (
+    BinaryFormat,
+    Capabilities,
+    SessionKind,
+    Settings,
+    Transcription,
+)
 
 BATCH = 200
 """Messages of one connection."""
@@ -105,7 +113,7 @@ class FuzzSocket:
     """Sends what it is given, each message followed by a probe; keeps what comes back."""
 
     def __init__(self, given: list[str | bytes], random: Random) -> None:
-        self.told: list[str] = []
+        self.told: list[str | bytes] = []
         self.closed: tuple[int, str] | None = None
         self.sent = 0
         self.finished = asyncio.Event()
@@ -128,8 +136,8 @@ class FuzzSocket:
         self._probe = True
         return self._given[self.sent - 1]
 
-    async def send(self, text: str) -> None:
-        self.told.append(text)
+    async def send(self, data: str | bytes) -> None:
+        self.told.append(data)
 
     async def close(self, code: int, reason: str) -> None:
         self.closed = (code, reason)
@@ -180,7 +188,15 @@ async def _batch(seed: str, count: int, complaints: _Complaints) -> Report:
         heard=[(Transcript("hi", 300),), (1.0, Transcript("", 300))] * 20,
     )
     wanted = Transcription(model="w") if kind is SessionKind.TRANSCRIPTION else None
-    session = Session(seed, Settings(kind=kind, voice="ada", transcription=wanted), CAN)
+    settings = Settings(
+        kind=kind,
+        voice="ada",
+        transcription=wanted,
+        extensions=random.random() < 0.5,
+        binary_audio=random.random() < 0.5,
+        binary_format=random.choice(list(BinaryFormat)),
+    )
+    session = Session(seed, settings, CAN)
     encoder = WireEncoder(
         seed, session_id=session.id, conversation_id="conv_1", model="m", voices=("ada",)
     )
@@ -204,13 +220,18 @@ async def _batch(seed: str, count: int, complaints: _Complaints) -> Report:
     return _checked(given, socket.told, seed)
 
 
-def _checked(given: list[str | bytes], told: list[str], seed: str) -> Report:
+def _checked(given: list[str | bytes], told: list[str | bytes], seed: str) -> Report:
     """Check that each message was answered, by an event or an error that is documented."""
     report = Report(sent=len(given))
     answers = 0
     asked = 0
-    for text in told:
-        event = msgspec.json.decode(text, type=dict[str, Any])
+    for frame in told:
+        if isinstance(frame, bytes):
+            assert len(unpack(frame).payload) <= FRAME_BYTES
+            report.events["binary"] += 1
+            answers += 1
+            continue
+        event = msgspec.json.decode(frame, type=dict[str, Any])
         report.events[event["type"]] += 1
         if event["type"] != "error":
             answers += 1
@@ -229,6 +250,9 @@ def _checked(given: list[str | bytes], told: list[str], seed: str) -> Report:
 
 
 def _may_be_silent(message: str | bytes) -> bool:
+    if isinstance(message, bytes) and message[:1] == bytes((VERSION,)):
+        # A frame with audio: appended, where there is nothing wrong with it.
+        return True
     try:
         kind = msgspec.json.decode(message)["type"]
     except (msgspec.DecodeError, TypeError, KeyError, RecursionError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from copy import deepcopy
 from itertools import islice
@@ -11,10 +11,13 @@ from typing import Any, cast
 
 import msgspec
 
+from antiphon.realtime.binary import HEADER
+
 Json = dict[str, Any]
 
 QUIET = b64encode(bytes(960)).decode()
 LOUD = b64encode(b"\x10\x27" * 2400).decode()
+OPUS_PACKET = bytes.fromhex("08822e92f0434fdb7ab5b6d079c2d66b8805d018e80480")
 IMAGE = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="
 TOOL = {
     "type": "function",
@@ -97,6 +100,10 @@ VALID: tuple[Json, ...] = (
     },
     {"type": "session.update", "session": {"audio": {"input": {"turn_detection": None}}}},
     {
+        "type": "session.update",
+        "session": {"antiphon": {"binary_audio": True, "binary_format": "opus"}},
+    },
+    {
         "type": "transcription_session.update",
         "session": {"input_audio_format": "pcm16", "turn_detection": None, "include": []},
     },
@@ -161,6 +168,8 @@ VALID: tuple[Json, ...] = (
         "response_id": "r",
         "played_ms": 20.5,
         "buffered_ms": 3,
+        "underruns": 1,
+        "gap_ms": 12.5,
     },
 )
 """One of each, and of each way to say it."""
@@ -218,8 +227,21 @@ def messages(random: Random) -> Iterator[str | bytes]:
             yield _garbled(text, random)
         elif roll < 0.14:
             yield text.encode()
+        elif roll < 0.18:
+            yield _frame(random)
         else:
             yield text
+
+
+def _frame(random: Random) -> bytes:
+    """Return a binary frame, or what looks like one."""
+    payload = random.choice((b64decode(LOUD), b64decode(QUIET), b"", b"\0", OPUS_PACKET))
+    if random.random() < 0.5:
+        payload = random.randbytes(random.choice((1, 2, 40, 41, 900, 70_000)))
+    version, kind = random.choice((0, 1, 1, 1, 1, 1, 2)), random.choice((0, 1, 1, 2, 2, 3, 255))
+    numbers = (random.choice((0, 1, 2**32 - 1)) for _ in range(3))
+    data = HEADER.pack(version, kind, random.choice((0, 1, 0xFFFF)), *numbers) + payload
+    return data[: random.choice((1, 15, 16))] if random.random() < 0.1 else data
 
 
 def _copied(event: Json) -> Json:

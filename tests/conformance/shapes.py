@@ -126,7 +126,8 @@ def effects() -> Iterator[fx.ClientEffect]:
     for settings in sessions():
         yield fx.SessionCreated("sess_1", settings, 1234)
         yield fx.SessionUpdated("sess_1", settings, 1234)
-    yield fx.SessionUpdated("sess_1", Settings(transcription=Transcription(model="w")), 0)
+    everything = Settings(transcription=Transcription(model="w"), extensions=True)
+    yield fx.SessionUpdated("sess_1", everything, 0)
     yield fx.ErrorRaised(ErrorInfo("code", "words", "session.audio.output.voice", "e1"))
     yield fx.ErrorRaised(ErrorInfo(None, "words", type="server_error", retry_after_ms=1))
     yield fx.RateLimitsUpdated(
@@ -187,6 +188,22 @@ def _of_responses() -> Iterator[fx.ClientEffect]:
         code2wav_ms=1.0,
         total_ms=6.0,
         clause_to_audio_ms=None,
+    )
+    yield fx.ResponseMeasured(
+        response_id="resp_1",
+        ttfa_ms=None,
+        chunks_ms=(50.0, 100.0),
+        generated_ms=150.0,
+        sent_ms=0.0,
+        played_ms=0.0,
+        unheard_ms=150.0,
+        lead_min_ms=0.0,
+        lead_max_ms=0.0,
+        underruns=0,
+        gap_ms=0.0,
+        continuous=True,
+        reported=False,
+        interrupted=True,
     )
     for status in fx.ResponseStatus:
         if status is not fx.ResponseStatus.IN_PROGRESS:

@@ -18,6 +18,7 @@ from tests.conformance.shapes import effects, sessions
 from tests.conformance.talk import unknown_members
 
 from antiphon.realtime.dialect import Dialect
+from antiphon.realtime.outbox import Frame
 from antiphon.realtime.wire_out import WireEncoder
 from antiphon.realtime.wire_session import session_object
 from antiphon.sessions import effects as fx
@@ -72,7 +73,7 @@ def encoder(dialect: Dialect) -> WireEncoder:
 
 
 def frames(wire: WireEncoder, effect: fx.ClientEffect) -> list[str]:
-    made = list(wire.encode(effect))
+    made = [said.data if isinstance(said, Frame) else said for said in wire.encode(effect)]
     assert all(isinstance(text, str) for text in made)
     return [str(text) for text in made]
 

@@ -91,6 +91,14 @@ def test_files_of_the_access_lie_beside_the_deployment(tmp_path: Path) -> None:
             {"stages": {"code2wav": {"ladder": [4, 0]}}},
             "stages.code2wav.ladder[1]: expected `int` >= 1",
         ),
+        (
+            {"stages": {"code2wav": {"ladder": [4, 8, 8]}}},
+            "stages.code2wav.ladder: expected sizes that ascend, got 8 after 8",
+        ),
+        (
+            {"stages": {"talker": {"use": "scripted", "decode_frame_ms": -1}}},
+            "stages.talker.decode_frame_ms: expected `float` >= 0.0",
+        ),
         (["cascade"], "the file: expected `object`, got `array`"),
         ({"stages": ["talker"]}, "stages: expected `object`, got `array`"),
         ({"stages": {"talker": 5}}, "stages.talker: expected `object`, got `int`"),

@@ -282,3 +282,24 @@ def test_on_done_is_called_once_with_the_end(stop: str) -> None:
 
     told, seen = run(scenario)
     assert told == seen
+
+
+def test_an_inbox_can_be_looked_into_without_waiting() -> None:
+    async def scenario() -> None:
+        inbox: Inbox[str] = Inbox(1)
+        assert inbox.take() is None
+        await inbox.put("a")
+        waiting = asyncio.create_task(inbox.put("b"))
+        assert await inbox.readable()
+        assert inbox.take() == "a"
+        await waiting
+        inbox.shut()
+        # Shut, but not read to its end.
+        assert not inbox.over
+        assert await inbox.readable()
+        assert inbox.take() == "b"
+        assert inbox.over
+        assert not await inbox.readable()
+        assert inbox.take() is None
+
+    run(scenario)

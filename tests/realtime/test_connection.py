@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -29,8 +30,10 @@ from antiphon.realtime.connection import (
     CLOSE_SECONDS,
     ConnectionLimits,
     Disconnected,
+    Measured,
 )
 from antiphon.realtime.recording import Recorder, replay
+from antiphon.sessions import effects as fx
 from antiphon.sessions.settings import (
     Capabilities,
     SessionKind,
@@ -139,6 +142,39 @@ def test_what_is_played_is_counted_as_it_is_written() -> None:
             )
             rig.socket.put("conversation.item.truncate", **cut, audio_end_ms=200)
             await rig.socket.wait_for("conversation.item.truncated")
+
+    run_simulated(main())
+
+
+def test_what_is_measured_is_told_to_the_server_and_not_to_a_client_that_did_not_ask() -> None:
+    measured: list[Measured] = []
+
+    async def main() -> None:
+        async with served(on_measured=measured.append) as rig:
+            rig.speak()
+            await rig.socket.wait_for("response.done")
+            await asyncio.sleep(1)
+            kinds = [fx.TurnMeasured, fx.ResponseDone, fx.ResponseMeasured]
+            assert sorted(map(type, measured), key=kinds.index) == kinds
+            assert not [e for e in rig.socket.events if e["type"].startswith("antiphon.")]
+
+    run_simulated(main())
+
+
+def test_stages_are_told_that_a_client_does_not_read() -> None:
+    seconds = tuple(step for _ in range(8) for step in (PcmChunk(tone(500), RATE), 0.5))
+
+    async def main() -> None:
+        pipeline = FakePipeline(replies=[seconds])
+        async with served(pipeline, settings=PUSH_TO_TALK) as rig:
+            rig.socket.stalls_at = "response.output_audio.delta"
+            rig.socket.put("response.create")
+            await asyncio.sleep(3)
+            # One frame was written before it stopped to read.
+            assert [told[1:] for told in pipeline.playback] == [(500.0, 500.0)]
+            rig.socket.resume()
+            await asyncio.sleep(0.7)
+            assert pipeline.playback[-1][2] == math.inf
 
     run_simulated(main())
 
@@ -832,7 +868,7 @@ def test_whatever_a_client_sends_the_session_goes_on(said: list[str | float]) ->
             assert rig.pipeline.open_streams <= 1
             for sent in rig.socket.sent:
                 if not sent.event["type"].startswith("antiphon."):
-                    _server_event.validate_json(sent.text, strict=True)
+                    _server_event.validate_json(sent.data, strict=True)
             ids = [event["event_id"] for event in rig.socket.events]
             assert len(set(ids)) == len(ids)
 

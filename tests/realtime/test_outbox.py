@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.loop import run_simulated
 
-from antiphon.realtime.outbox import Frame, Outbox, SlowText
+from antiphon.realtime.outbox import Frame, Outbox, SlowFrames, SlowText
 
 HIGH, LIMIT = 10, 20
 
@@ -17,8 +18,8 @@ async def drained(outbox: Outbox) -> list[str]:
     outbox.close()
     texts: list[str] = []
     while (frame := await outbox.get()) is not None:
-        assert isinstance(frame.text, str)
-        texts.append(frame.text)
+        assert isinstance(frame.data, str)
+        texts.append(frame.data)
     return texts
 
 
@@ -134,6 +135,62 @@ def test_overflow_begins_above_the_limit() -> None:
     run_simulated(main())
 
 
+def slowly(*made: Frame, size: int = 6, gate: threading.Event | None = None) -> Frame:
+    """Return audio of response "old" that becomes ``made`` once ``gate`` is open."""
+
+    def make() -> list[Frame]:
+        if gate is not None:
+            gate.wait()
+        return list(made)
+
+    return Frame(SlowFrames(make, size), "old", 30.0)
+
+
+def test_slow_frames_are_made_when_it_is_their_turn() -> None:
+    async def main() -> None:
+        outbox = Outbox(HIGH, LIMIT)
+        outbox.put(Frame("a"))
+        outbox.put(slowly(Frame(b"bc", "old", 10.0), Frame(b"def", "old", 20.0)))
+        outbox.put(Frame("g"))
+        assert outbox.queued_bytes == 8
+        assert await outbox.get() == Frame("a")
+        assert await outbox.get() == Frame(b"bc", "old", 10.0)
+        assert outbox.queued_bytes == 4
+        assert outbox.purge("old") == 20.0
+        assert await drained(outbox) == ["g"]
+        assert outbox.queued_bytes == 0
+
+    run_simulated(main())
+
+
+def test_slow_frames_may_become_none() -> None:
+    async def main() -> None:
+        outbox = Outbox(HIGH, LIMIT)
+        outbox.put(slowly(size=HIGH))
+        outbox.put(Frame("a"))
+        assert await outbox.get() == Frame("a")
+        assert outbox.queued_bytes == 0
+        await outbox.wait_room()
+
+    run_simulated(main())
+
+
+def test_what_is_purged_while_it_is_made_is_not_given() -> None:
+    async def main() -> None:
+        outbox = Outbox(HIGH, LIMIT)
+        gate = threading.Event()
+        outbox.put(slowly(Frame(b"old", "old", 30.0), gate=gate))
+        reader = asyncio.create_task(outbox.get())
+        await asyncio.sleep(0)
+        assert outbox.purge("old") == 30.0
+        outbox.put(Frame("after"))
+        gate.set()
+        assert await reader == Frame("after")
+        assert outbox.queued_bytes == 0
+
+    asyncio.run(main())
+
+
 _steps = st.lists(
     st.tuples(st.just("put"), st.sampled_from([None, "a", "b"]), st.integers(1, 9))
     | st.tuples(st.just("get"), st.none(), st.just(0))
@@ -168,6 +225,6 @@ def test_it_is_a_queue_from_which_responses_can_be_taken(
             await asyncio.sleep(0)
             assert room.done() == (outbox.queued_bytes < HIGH)
             room.cancel()
-        assert await drained(outbox) == [frame.text for frame in model]
+        assert await drained(outbox) == [frame.data for frame in model]
 
     asyncio.run(main())

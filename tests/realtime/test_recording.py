@@ -21,6 +21,7 @@ from antiphon.sessions.items import ItemKind, NewItem, Part, PartKind, Role
 from antiphon.sessions.settings import (
     UNSET,
     AudioFormat,
+    BinaryFormat,
     Capabilities,
     Eagerness,
     Modality,
@@ -106,6 +107,8 @@ _patch = st.builds(
     noise_reduction=_maybe(st.sampled_from(NoiseReduction) | st.none()),
     logprobs=_maybe(st.booleans()),
     extensions=_maybe(st.booleans()),
+    binary_audio=_maybe(st.booleans()),
+    binary_format=_maybe(st.sampled_from(BinaryFormat)),
 )
 _part = st.builds(Part, st.sampled_from(PartKind), _name, _name, _name)
 _item = st.builds(
@@ -157,7 +160,9 @@ BY_KIND: dict[type[Any], st.SearchStrategy[Any]] = {
     ev.DeleteItem: st.builds(ev.DeleteItem, _text, _name),
     ev.CreateResponse: st.builds(ev.CreateResponse, _options, _name),
     ev.CancelResponse: st.builds(ev.CancelResponse, _name, _name),
-    ev.ReportPlayback: st.builds(ev.ReportPlayback, _text, _number, _number, _number, _number, _name),
+    ev.ReportPlayback: st.builds(
+        ev.ReportPlayback, _text, _number, _number, _number, _number, _name
+    ),
     ev.RejectMessage: st.builds(ev.RejectMessage, _error),
     ev.SpeechScored: st.builds(
         ev.SpeechScored, _number, st.lists(_float, max_size=3).map(tuple), st.just(20)

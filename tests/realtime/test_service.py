@@ -13,11 +13,14 @@ import pytest
 from tests.support.fakes import FakePipeline, FakeSocket, tone
 from tests.support.loop import run_simulated
 
+from antiphon.engines.chunks import PcmChunk
 from antiphon.engines.deployment import parse_deployment
 from antiphon.engines.pipeline import ReplyRequest
+from antiphon.realtime.connection import Measured
 from antiphon.realtime.recording import replay
 from antiphon.realtime.service import STOCK_VOICES, RealtimeService
 from antiphon.sessions import events as ev
+from antiphon.sessions.effects import ResponseDone, ResponseMeasured
 from antiphon.sessions.errors import Refusal
 from antiphon.sessions.settings import SessionKind, SettingsPatch, TranscriptionPatch
 
@@ -66,7 +69,7 @@ def test_a_session_begins_as_the_deployment_says() -> None:
 def test_extensions_may_be_asked_for_from_the_start() -> None:
     async def main() -> None:
         async with client(service(FakePipeline()), extensions=True) as socket:
-            assert socket.events[0]["session"]["antiphon"] == {"voices": ["ada", "bob"]}
+            assert socket.events[0]["session"]["antiphon"]["voices"] == ["ada", "bob"]
 
     run_simulated(main())
 
@@ -210,6 +213,40 @@ def test_what_open_sessions_did_is_told() -> None:
     run_simulated(main())
 
 
+def test_what_all_sessions_did_is_told_also_of_those_that_are_gone() -> None:
+    async def main() -> None:
+        served = service(FakePipeline())
+        assert served.totals()["responses"] == 0
+        for number in (1, 2):
+            async with client(served) as socket:
+                socket.put("response.create")
+                await socket.wait_for("response.done")
+                assert served.totals()["responses"] == number
+        assert served.totals()["responses"] == 2
+        assert served.totals()["interruptions"] == 0
+
+    run_simulated(main())
+
+
+def test_what_is_measured_is_told_of_every_session() -> None:
+    async def main() -> None:
+        told: list[Measured] = []
+        asked: list[str] = []
+        deployment = parse_deployment(DEPLOYMENT)
+        served = RealtimeService(deployment, FakePipeline(), on_measured=told.append)
+        for _ in range(2):
+            async with client(served) as socket:
+                socket.put("response.create")
+                asked.append((await socket.wait_for("response.done"))["response"]["id"])
+                assert not socket.of("antiphon.response.metrics"), "a stock client is told nothing"
+        # What was heard of a response is known at the latest when its session ends.
+        assert [type(each) for each in told] == [ResponseDone, ResponseMeasured] * 2
+        measured = [each.response_id for each in told if isinstance(each, ResponseMeasured)]
+        assert measured == asked
+
+    run_simulated(main())
+
+
 def test_the_failure_of_a_session_is_its_own(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         served = service(FakePipeline())
@@ -298,6 +335,30 @@ def test_bounds_of_time_are_those_of_the_deployment() -> None:
             assert socket.closed is None
             await asyncio.sleep(2)
             assert socket.closed == (1008, "the client does not read")
+
+    run_simulated(main())
+
+
+def test_a_listener_who_pauses_is_waited_for_as_the_deployment_says() -> None:
+    async def main() -> None:
+        pipeline = FakePipeline(replies=[(PcmChunk(tone(4000), 24_000), 1000.0)])
+        limits = {"stage_timeout_seconds": 10, "paused_seconds": 20}
+        async with client(service(pipeline, None, **limits), extensions=True) as socket:
+            socket.put("response.create")
+            created = await socket.wait_for("response.created")
+            response_id = created["response"]["id"]
+            await socket.wait_for("response.output_audio.delta")
+            said = {"response_id": response_id, "played_ms": 500, "buffered_ms": 3500}
+            for _ in range(2):
+                socket.put("antiphon.playback.report", **said)
+            began = asyncio.get_running_loop().time()
+            done = await socket.wait_for("response.done")
+            assert done["response"]["status_details"]["error"]["code"] == "playback_stalled"
+            assert asyncio.get_running_loop().time() - began == pytest.approx(20, abs=0.1)
+            measured = await socket.wait_for("antiphon.response.metrics")
+            assert measured["response_id"] == response_id
+            assert (measured["played_ms"], measured["unheard_ms"]) == (500, 3500)
+            assert (measured["reported"], measured["interrupted"]) == (True, True)
 
     run_simulated(main())
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from antiphon.codecs import opus
 from antiphon.codecs.g711 import ulaw_encode
 from antiphon.realtime.client_messages import Append, Message
 from antiphon.realtime.dialect import Dialect
@@ -21,6 +22,7 @@ from antiphon.sessions.errors import ErrorInfo
 from antiphon.sessions.items import Item, ItemKind, NewItem, Part, PartKind, Role
 from antiphon.sessions.settings import (
     AudioFormat,
+    BinaryFormat,
     Eagerness,
     Modality,
     NoiseReduction,
@@ -79,6 +81,14 @@ def patched(
     updated = event(message, now, dialect)
     assert isinstance(updated, ev.UpdateSession)
     return updated.patch
+
+
+def ours(antiphon: object) -> Json:
+    return update(antiphon=antiphon)
+
+
+def report(**members: object) -> Json:
+    return {"type": "antiphon.playback.report", "response_id": "r", "played_ms": 1, **members}
 
 
 def create(*content: Json, role: str | None = "user", **item: object) -> Json:
@@ -140,6 +150,18 @@ def options(**response: object) -> ev.ResponseOptions:
                 "buffered_ms": 3,
             },
             ev.ReportPlayback("r", 21, 3),
+        ),
+        (
+            {
+                "type": "antiphon.playback.report",
+                "response_id": "r",
+                "played_ms": 20,
+                "buffered_ms": 0,
+                "underruns": 2,
+                "gap_ms": 140.4,
+                "event_id": "e",
+            },
+            ev.ReportPlayback("r", 20, 0, 2, 140, "e"),
         ),
     ],
 )
@@ -222,7 +244,7 @@ def test_an_update_of_everything() -> None:
             "token_limits": {"post_instructions": 900},
         },
         include=["item.input_audio_transcription.logprobs", "no.such"],
-        antiphon={},
+        antiphon=False,
     )
     assert everything == SettingsPatch(
         instructions="Be brief.",
@@ -263,6 +285,21 @@ def test_an_update_of_everything() -> None:
         ({"output_modalities": ["audio"]}, SettingsPatch(modality=Modality.AUDIO)),
         ({"max_output_tokens": "inf"}, SettingsPatch(max_output_tokens=None)),
         ({"antiphon": {"words": True}}, SettingsPatch(extensions=True)),
+        ({"antiphon": {}}, SettingsPatch(extensions=True)),
+        ({"antiphon": True}, SettingsPatch(extensions=True)),
+        ({"antiphon": None}, SettingsPatch(extensions=False)),
+        (
+            {"antiphon": {"binary_audio": True}},
+            SettingsPatch(extensions=True, binary_audio=True),
+        ),
+        (
+            {"antiphon": {"binary_audio": False, "binary_format": "opus"}},
+            SettingsPatch(extensions=True, binary_audio=False, binary_format=BinaryFormat.OPUS),
+        ),
+        (
+            {"antiphon": {"binary_audio": None, "binary_format": None}},
+            SettingsPatch(extensions=True),
+        ),
         (
             {"audio": {"input": {"turn_detection": None, "transcription": None}}},
             SettingsPatch(turn_detection=None, transcription=None),
@@ -934,12 +971,30 @@ def test_a_long_type_is_not_echoed_whole() -> None:
             "invalid_value",
             "played_ms",
         ),
+        (report(underruns=-1), "invalid_value", "underruns"),
+        (report(underruns=1.5), "invalid_value", "underruns"),
+        (report(underruns=2_000_000_000), "invalid_value", "underruns"),
+        (report(gap_ms=-0.5), "invalid_value", "gap_ms"),
+        (report(gap_ms=1e300), "invalid_value", "gap_ms"),
+        (report(buffered_ms="much"), "invalid_value", "buffered_ms"),
+        (ours("yes"), "invalid_value", "session.antiphon"),
+        (ours({"binary_audio": 1}), "invalid_value", "session.antiphon.binary_audio"),
+        (ours({"binary_format": 7}), "invalid_value", "session.antiphon.binary_format"),
+        (ours({"binary_format": "mp3"}), "invalid_value", "session.antiphon.binary_format"),
     ],
 )
 def test_wrong_types_are_named_at_any_depth(message: Json, code: str, param: str) -> None:
     error = refusal({**message, "event_id": "e"})
     assert (error.code, error.param, error.event_id) == (code, param, "e")
     assert error.type == "invalid_request_error"
+
+
+def test_opus_is_refused_by_name_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opus, "installed", lambda: False)
+    error = refusal(ours({"binary_format": "opus"}))
+    assert (error.code, error.param) == ("unsupported_value", "session.antiphon.binary_format")
+    assert "'pcm16'" in error.message
+    assert patched(ours({"binary_format": "pcm16"})).binary_format is BinaryFormat.PCM16
 
 
 @pytest.mark.parametrize("event_id", [3, "x" * 513])

@@ -18,7 +18,7 @@ from tests.support.fakes import tone
 from antiphon.codecs.g711 import alaw_decode, ulaw_decode, ulaw_encode
 from antiphon.codecs.pcm import to_float
 from antiphon.realtime.audio_format import to_wire
-from antiphon.realtime.outbox import SlowText
+from antiphon.realtime.outbox import Frame, SlowText
 from antiphon.realtime.wire_out import BIG_AUDIO, DELTA_BYTES, DELTA_CHARS, WireEncoder
 from antiphon.sessions import effects as fx
 from antiphon.sessions.errors import ErrorInfo
@@ -72,8 +72,10 @@ def encoder() -> WireEncoder:
 def tell(wire: WireEncoder, effect: fx.ClientEffect) -> list[Json]:
     """Return the events, each checked by OpenAI's client unless it is an extension."""
     events: list[Json] = []
-    for frame in wire.encode(effect):
-        text = frame.make() if isinstance(frame, SlowText) else frame
+    for said in wire.encode(effect):
+        text = said.data if isinstance(said, Frame) else said
+        text = text.make() if isinstance(text, SlowText) else text
+        assert isinstance(text, str)
         event = msgspec.json.decode(text, type=Json)
         if not event["type"].startswith("antiphon."):
             parsed = _server_event.validate_json(text, strict=True)
@@ -222,7 +224,11 @@ def test_extensions_are_told_only_to_who_asked() -> None:
     plain = one(fx.SessionUpdated("sess_1", Settings(), 0))
     asked = one(fx.SessionUpdated("sess_1", Settings(extensions=True), 0))
     assert "antiphon" not in plain["session"]
-    assert asked["session"]["antiphon"] == {"voices": ["ada", "bob"]}
+    assert asked["session"]["antiphon"] == {
+        "voices": ["ada", "bob"],
+        "binary_audio": False,
+        "binary_format": "pcm16",
+    }
 
 
 # Events that are told as they are.
@@ -447,14 +453,25 @@ def test_an_effect_is_one_event(effect: fx.ClientEffect, expected: Json) -> None
     assert one(effect) == expected
 
 
-def test_measurements_are_told_one_for_one() -> None:
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (fx.TurnMeasured, "antiphon.metrics"),
+        (fx.ResponseMeasured, "antiphon.response.metrics"),
+    ],
+)
+def test_measurements_are_told_one_for_one_where_asked_for(kind: type[Any], name: str) -> None:
     values: dict[str, Any] = {
-        each.name: float(number)
-        for number, each in enumerate(fields(fx.TurnMeasured))
+        each.name: [1.5, 2.0] if each.name == "chunks_ms" else float(number)
+        for number, each in enumerate(fields(kind))
         if each.name != "response_id"
     }
-    told = one(fx.TurnMeasured(response_id="resp_1", **values))
-    assert told == {"type": "antiphon.metrics", "response_id": "resp_1", **values}
+    wire = encoder()
+    tell(wire, fx.SessionCreated("sess_1", Settings(), 0))
+    assert tell(wire, kind(response_id="resp_1", **values)) == []
+    tell(wire, fx.SessionUpdated("sess_1", Settings(extensions=True), 0))
+    told = one(kind(response_id="resp_1", **values), wire)
+    assert told == {"type": name, "response_id": "resp_1", **values}
 
 
 def test_event_ids_differ_and_come_from_the_seed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -478,6 +479,24 @@ def test_an_aborted_reply_tells_nothing_more() -> None:
             work.carry_out(wx.AbortReply("resp_1", 3))
             await silence_of(told)
             assert pipeline.open_streams == 0
+
+    run_simulated(main())
+
+
+def test_a_reply_is_told_of_its_playback_while_it_runs() -> None:
+    async def main() -> None:
+        pipeline = FakePipeline(replies=[(TextDelta("a", 1), 5.0, TextDelta("b", 1))])
+        async with working(pipeline) as (work, told):
+            work.carry_out(wx.ReplyPlayed("resp_1", 3, 0.0, 0.0))
+            work.carry_out(START_REPLY)
+            await told.until(1)
+            work.carry_out(wx.ReplyPlayed("resp_1", 3, 100.0, math.inf))
+            work.carry_out(wx.ReplyPlayed("resp_2", 3, 200.0, 300.0))
+            await told.until(3)
+            await pipeline.all_streams_gone()
+            await asyncio.sleep(0)
+            work.carry_out(wx.ReplyPlayed("resp_1", 3, 200.0, 300.0))
+            assert pipeline.playback == [("resp_1", 100.0, math.inf)]
 
     run_simulated(main())
 

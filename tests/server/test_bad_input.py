@@ -48,7 +48,7 @@ def audio(count: int) -> str:
     return base64.b64encode(bytes(count)).decode()
 
 
-NESTED = '{"type":"session.update","session":{"antiphon":' + "[" * 50_000 + "]" * 50_000 + "}}"
+NESTED = '{"type":"session.update","session":{"prompt":' + "[" * 50_000 + "]" * 50_000 + "}}"
 
 UNREADABLE = [
     "",

@@ -46,10 +46,11 @@ OFTEN_NEWEST = st.sampled_from([0, 0, 0, 0, 1, 2, 7])
 CAPABILITIES = st.sampled_from(
     [
         Capabilities(voices=("ada", "bob")),
-        Capabilities(voices=("ada", "bob"), speculate_ms=0, stage_timeout_s=0.5),
+        Capabilities(voices=("ada", "bob"), speculate_ms=0, stage_timeout_s=0.5, max_paused_s=3.0),
         Capabilities(
             voices=("ada", "bob"),
-            max_items=4,
+            # As many as one response writes here at most, and one more.
+            max_items=7,
             max_input_ms=1500,
             max_retained_ms=800,
             max_text_chars=20,
@@ -331,9 +332,28 @@ class SessionMachine(RuleBasedStateMachine):
         response_id = pick(list(self.watcher.replies), number, "none") if named else None
         self.feed(ev.CancelResponse(response_id, "e"))
 
-    @rule(number=OFTEN_NEWEST, ms=st.integers(-50, 3000))
-    def report(self, number: int, ms: int) -> None:
-        self.feed(ev.ReportPlayback(pick(list(self.watcher.replies), number, "none"), ms, 0))
+    @rule(
+        number=OFTEN_NEWEST,
+        ms=st.integers(-50, 3000),
+        ahead=st.sampled_from([0, 40, 500, 9999]),
+        gaps=st.sampled_from([(0, 0), (0, 0), (1, 120), (9999, 10**9), (-1, 0), (0, -1)]),
+    )
+    def report(self, number: int, ms: int, ahead: int, gaps: tuple[int, int]) -> None:
+        response_id = pick(list(self.watcher.replies), number, "none")
+        self.feed(ev.ReportPlayback(response_id, ms, ahead, *gaps))
+
+    @rule(written=st.sampled_from([0, 700, 1500]), reported=st.booleans())
+    def listen_and_pause(self, written: int, reported: bool) -> None:
+        self.feed(ev.CreateResponse(ev.ResponseOptions(instructions="Talk.")))
+        reply = self.reply(0)
+        if reply is None or not reply.spoken:
+            return
+        reply.wild = True
+        self.feed(ev.ReplyAudio(reply.id, reply.epoch or 0, b"\x09\x00" * 24 * 1500))
+        self.write(0, written)
+        for _ in range(2 * reported):
+            self.report(0, 100, written, (0, 0))
+        self.wait(5.0)
 
     @rule()
     def babble(self) -> None:
@@ -392,7 +412,8 @@ class SessionMachine(RuleBasedStateMachine):
             case "fitted":
                 self.feed(ev.ReplyFitted(*key, size % 6))
             case "audio":
-                self.feed(ev.ReplyAudio(*key, b"\x07\x00" * 24 * size))
+                # Up to 2 s: more than a listener has to have left.
+                self.feed(ev.ReplyAudio(*key, b"\x07\x00" * 24 * 5 * size))
             case _:
                 self.feed(ev.ReplyTimed(*key, self.now - 1, None, self.now, self.now))
 

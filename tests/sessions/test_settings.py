@@ -27,6 +27,7 @@ from antiphon.sessions.merging import (
 from antiphon.sessions.settings import (
     UNSET,
     AudioFormat,
+    BinaryFormat,
     Capabilities,
     Eagerness,
     Modality,
@@ -329,6 +330,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "noise_reduction": st.none() | st.sampled_from(NoiseReduction),
     "logprobs": st.booleans(),
     "extensions": st.booleans(),
+    "binary_audio": st.booleans(),
+    "binary_format": st.sampled_from(BinaryFormat),
 }
 
 

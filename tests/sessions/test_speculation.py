@@ -25,7 +25,7 @@ def in_pause(can: Capabilities = SPECULATION) -> Peer:
 
 def test_a_draft_is_told_only_once_the_turn_is_over() -> None:
     peer = in_pause()
-    assert peer.reply_text("Hi.") == peer.reply_audio(100) == []
+    assert names(peer.reply_text("Hi.") + peer.reply_audio(100)) == []
     told = peer.silence(300)
     assert names(told) == [
         "SpeechStopped",

@@ -54,7 +54,9 @@ class Reply:
     """Whether its words, text and audio do not fit each other."""
 
     audio_ms: float = 0.0
+    chunks_ms: list[float] = field(default_factory=list[float])
     written_ms: float = 0.0
+    measured: bool = False
     cut_ms: float | None = None
     told_ms: float | None = None
     """Where the client first cut it."""
@@ -128,6 +130,7 @@ class Watcher:
         for reply in self.replies.values():
             assert not reply.working, "a reply was neither ended nor aborted"
             assert reply.done == reply.created
+            assert reply.measured == (reply.audio_ms > 0), "not measured exactly once"
 
     # Effects.
 
@@ -160,6 +163,10 @@ class Watcher:
                 self.recognizing.remove(recognition_id)
             case wx.StartReply() | wx.AbortReply():
                 self._work(effect)
+            case wx.ReplyPlayed():
+                self._played(effect)
+            case fx.ResponseMeasured():
+                self._measured(effect)
             case _:
                 self._response(effect)
 
@@ -254,6 +261,28 @@ class Watcher:
                 cut_ms = reply.written_ms
                 reply.cut_ms = cut_ms if reply.cut_ms is None else min(reply.cut_ms, cut_ms)
 
+    def _played(self, effect: wx.ReplyPlayed) -> None:
+        reply = self.replies[effect.response_id]
+        assert reply.working, "stages that are gone were told of playback"
+        assert reply.epoch == effect.epoch
+        assert 0 <= effect.played_ms <= effect.until_ms
+        assert effect.played_ms <= reply.written_ms + 1e-6
+
+    def _measured(self, effect: fx.ResponseMeasured) -> None:
+        reply = self.replies[effect.response_id]
+        assert reply.done
+        assert not reply.measured
+        reply.measured = True
+        assert effect.generated_ms == round(reply.audio_ms, 1)
+        assert effect.chunks_ms == tuple(reply.chunks_ms[:64])
+        assert effect.generated_ms >= effect.sent_ms >= effect.played_ms >= 0
+        assert abs(effect.played_ms + effect.unheard_ms - effect.generated_ms) < 0.01
+        assert effect.sent_ms <= round(reply.written_ms, 1)
+        assert (effect.ttfa_ms is None) == (effect.sent_ms == 0)
+        assert 0 <= effect.lead_min_ms <= effect.lead_max_ms <= effect.sent_ms
+        assert effect.continuous == (effect.gap_ms < 100)
+        assert not effect.interrupted or effect.unheard_ms > 40
+
     def _check_context(self, messages: tuple[wx.ContextMessage, ...]) -> None:
         said = [message for message in messages if message.role != "system"]
         mine = {r.item_id: r for r in self.replies.values() if r.item_id is not None}
@@ -271,9 +300,11 @@ class Watcher:
             known = [self.known[i].text for i in self.items]
             brought = any(text.startswith(message.text) for text in [*known, *self.brought])
             assert fits or brought, f"{message.text!r} is of no item there is"
+        # A client may bring a call under the id of one that was cut short.
+        given = {item.call_id for item in self.known.values() if item.response_id is None}
         for item in self.known.values():
             if item.response_id is not None and item.status is not ItemStatus.COMPLETED:
-                assert item.call_id is None or item.call_id not in called
+                assert item.call_id is None or item.call_id not in called - given
         assert len(said) <= max(len(self.items) + 1, 3)
 
     def _may_say(self, reply: Reply, text: str) -> bool:
@@ -342,6 +373,7 @@ class Watcher:
                 assert epoch == reply.epoch
                 assert reply.spoken
                 reply.audio_ms += len(pcm) / 48
+                reply.chunks_ms += [round(len(pcm) / 48, 1)] if pcm else []
             case fx.TextDelta(text=text) | fx.TranscriptDelta(text=text) | fx.CallDelta(text=text):
                 output.text += text
             case _:

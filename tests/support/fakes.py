@@ -37,6 +37,7 @@ from antiphon.engines.pipeline import (
 )
 from antiphon.engines.stage import StageFailure
 from antiphon.engines.streams import Inbox, TaskStream
+from antiphon.realtime.binary import unpack
 from antiphon.realtime.connection import Disconnected
 
 RATE = 24_000
@@ -261,11 +262,17 @@ async def _played(steps: Sequence[Step]) -> AsyncGenerator[Any, None]:
 
 @dataclass(frozen=True)
 class Sent:
-    """A frame that was written, and when."""
+    """A frame that was written, and when; a binary one is told as an event of type ``binary``."""
 
     at: float
-    text: str
+    data: str | bytes
     event: Json
+
+
+def _binary(data: bytes) -> Json:
+    frame = unpack(data)
+    members = {name: getattr(frame, name) for name in frame.__slots__}
+    return {"type": "binary", **members}
 
 
 class FakeSocket:
@@ -295,14 +302,14 @@ class FakeSocket:
             raise Disconnected
         return message
 
-    async def send(self, text: str) -> None:
+    async def send(self, data: str | bytes) -> None:
         await self._writable.wait()
         if self.send_error is not None:
             raise self.send_error
         if self._gone:
             raise Disconnected
-        event = msgspec.json.decode(text, type=Json)
-        self.sent.append(Sent(asyncio.get_running_loop().time(), text, event))
+        event = msgspec.json.decode(data, type=Json) if isinstance(data, str) else _binary(data)
+        self.sent.append(Sent(asyncio.get_running_loop().time(), data, event))
         if self.stalls_at == event["type"]:
             self.stalls_at = None
             self.stall()

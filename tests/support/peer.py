@@ -119,6 +119,14 @@ class Peer:
         """Let audio of the newest reply go onto the wire."""
         return self.feed(ev.AudioWritten(self._reply()[0], ms))
 
+    def report(
+        self, played_ms: int, buffered_ms: int, underruns: int = 0, gap_ms: int = 0
+    ) -> list[fx.Effect]:
+        """Let the client report its playback of the newest reply."""
+        response_id = self._reply()[0]
+        said = ev.ReportPlayback(response_id, played_ms, buffered_ms, underruns, gap_ms)
+        return self.feed(said)
+
     def last(self, kind: type[E]) -> E:
         """Return the newest effect of a kind."""
         return of(kind, self.effects)[-1]
@@ -147,8 +155,14 @@ def of(kind: type[E], effects: list[fx.Effect]) -> list[E]:
 def names(effects: list[fx.Effect]) -> list[str]:
     """Return the kinds of effects, in order.
 
-    Left out are audio fed to voice activity, the hint that a turn may end, and what is left
-    of the limits, which is told with every response.
+    Left out are audio fed to voice activity, the hint that a turn may end, what is left of
+    the limits, which is told with every response, and what is measured and told of playback.
     """
-    quiet = (wx.FeedListening, wx.ExpectTurnEnd, fx.RateLimitsUpdated)
+    quiet = (
+        wx.FeedListening,
+        wx.ExpectTurnEnd,
+        wx.ReplyPlayed,
+        fx.RateLimitsUpdated,
+        fx.ResponseMeasured,
+    )
     return [type(e).__name__ for e in effects if not isinstance(e, quiet)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from antiphon.realtime.connection import Connection, ConnectionLimits
+from antiphon.realtime.connection import Connection, ConnectionLimits, Measured
 from antiphon.realtime.dialect import Dialect
 from antiphon.realtime.recording import Recorder
 from antiphon.realtime.wire_out import WireEncoder
@@ -72,6 +72,7 @@ async def served(
     limits: ConnectionLimits | None = None,
     recorder: Recorder | None = None,
     dialect: Dialect | None = None,
+    on_measured: Callable[[Measured], None] | None = None,
     first: str = "session.created",
 ) -> AsyncGenerator[Rig]:
     """Serve a fake client; when left it vanishes, if it has not, and nothing may remain.
@@ -90,7 +91,14 @@ async def served(
     )
     foreign = asyncio.all_tasks()
     connection = Connection(
-        socket, session, pipeline, encoder, limits or ConnectionLimits(), recorder, dialect
+        socket,
+        session,
+        pipeline,
+        encoder,
+        limits or ConnectionLimits(),
+        recorder,
+        dialect,
+        on_measured,
     )
     task = asyncio.create_task(connection.run(), name="connection")
     rig = Rig(socket, pipeline, session, task, foreign)

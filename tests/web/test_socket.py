@@ -66,10 +66,12 @@ def test_what_is_sent_and_how_it_is_closed() -> None:
         wire = Wire()
         socket = await wire.accepted()
         await socket.send("hello")
+        await socket.send(b"\1\2")
         await socket.close(1001, "time is up")
         await socket.close(1000, "again")
         assert wire.sent[1:] == [
             {"type": "websocket.send", "text": "hello"},
+            {"type": "websocket.send", "bytes": b"\1\2"},
             {"type": "websocket.close", "code": 1001, "reason": "time is up"},
         ]
 
@@ -78,10 +80,11 @@ def test_what_is_sent_and_how_it_is_closed() -> None:
 
 def test_a_client_that_is_gone_can_not_be_written_to() -> None:
     async def main() -> None:
-        socket = await Wire(broken=True).accepted()
-        with pytest.raises(Disconnected):
-            await socket.send("hello")
-        await socket.close(1000, "")
+        for message in ("hello", b"\0"):
+            socket = await Wire(broken=True).accepted()
+            with pytest.raises(Disconnected):
+                await socket.send(message)
+            await socket.close(1000, "")
 
     asyncio.run(main())
 

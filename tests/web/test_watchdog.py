@@ -56,7 +56,8 @@ def test_stopping_a_watchdog_that_never_started_is_harmless() -> None:
 
 
 def test_percentiles_are_those_of_the_beats(monkeypatch: pytest.MonkeyPatch) -> None:
-    watchdog = Watchdog()
+    told: list[float] = []
+    watchdog = Watchdog(told.append)
     late = [0.001] * 98 + [0.050] * 2
 
     async def main() -> None:
@@ -69,6 +70,7 @@ def test_percentiles_are_those_of_the_beats(monkeypatch: pytest.MonkeyPatch) -> 
     asyncio.run(main())
     seen = watchdog.statistics()
     assert (seen.beats, seen.stalls) == (100, 2)
+    assert told == pytest.approx([0.050] * 2 + [0.001] * 98)
     assert seen.p50_ms == pytest.approx(1, rel=0.1)
     assert seen.p99_ms == pytest.approx(50, rel=0.1)
     assert seen.worst_ms == pytest.approx(50)

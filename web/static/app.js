@@ -1,11 +1,13 @@
 /** The page: joins the assistant with the document. */
 import { Assistant } from "./assistant.js";
+import { chooseFormat } from "./audio-format.js";
 import { Microphone } from "./audio-in.js";
 import { Player } from "./audio-out.js";
 import { KeyDialog } from "./key-dialog.js";
 import { bindKeys } from "./keys.js";
 import { Link } from "./link.js";
 import { notice } from "./notices.js";
+import { offersOpus } from "./opus.js";
 import * as store from "./settings.js";
 import { SettingsPanel } from "./settings-panel.js";
 import { makeContext } from "./sound.js";
@@ -54,15 +56,22 @@ const log = new LogView({
   },
 });
 
+const asked = new URLSearchParams(location.search);
+
+/** Only there when it was asked for. */
+let debug = null;
+
 const assistant = new Assistant({
   settings: store.load(localStorage),
   onChange: schedule,
   onNotice: showNotice,
   onLevel: (side, level) => stave.level(side, level),
+  onTrace: (kind, fields) => debug?.take(kind, fields),
   makeLink: (handlers) => new Link({ base: document.baseURI, ...handlers }),
   makeMicrophone: (handlers) => new Microphone(handlers),
   makePlayer: (handlers) => new Player(handlers),
   makeContext,
+  chooseFormat: () => chooseFormat(asked.get("audio"), location.hostname, () => offersOpus()),
 });
 assistant.link.key = store.loadKey(sessionStorage);
 
@@ -246,10 +255,15 @@ Object.defineProperty(window, "antiphon", {
       return assistant.facts().turns;
     },
     get playback() {
-      return { ...assistant.playback };
+      return { ...assistant.sound.facts };
     },
   }),
 });
 
-if (new URLSearchParams(location.search).get("autostart") === "1") page.talk.click();
+if (asked.has("debug")) {
+  import("./debug.js").then(({ DebugPanel }) => {
+    debug = new DebugPanel(document.querySelector(".dock"), () => assistant.link.traffic);
+  });
+}
+if (asked.get("autostart") === "1") page.talk.click();
 render();

@@ -4,8 +4,9 @@
  * Everything a person can do is a method here; everything that differs afterwards is announced by
  * `onChange`. It touches no document, so tests drive it with made-up parts.
  */
+import { AudioFormat } from "./audio-format.js";
 import { Conversation } from "./conversation.js";
-import { PlaybackReporter } from "./playback-report.js";
+import { ReplySound } from "./reply-sound.js";
 import { StreamClock } from "./audio-in.js";
 import { sessionFields, voiceFields } from "./settings.js";
 
@@ -48,13 +49,20 @@ export class Assistant {
    * @param {(handlers: object) => object} options.makeLink
    * @param {(handlers: object) => object} options.makeMicrophone
    * @param {(handlers: object) => object} options.makePlayer
+   * @param {(kind: string, fields: object) => void} [options.onTrace] what the debug panel shows:
+   *   "chunk" {ms}, "buffer" {id, ms, gaps, gapMs}, "first" {ms} from the end of speech to the first
+   *   sound, "cut" {}, and "metrics" with antiphon.response.metrics
    * @param {() => Promise<AudioContext>} options.makeContext with both worklets loaded
+   * @param {() => Promise<"opus"|"pcm16"|null>} [options.chooseFormat] how audio is to travel, where
+   *   the server offers it
+   * @param {(call: () => void, ms: number) => unknown} [options.later] starts a timer
    */
-  constructor({ settings, onChange, onNotice, onLevel, ...make }) {
+  constructor({ settings, onChange, onNotice, onLevel, onTrace = () => {}, ...make }) {
     this.settings = settings;
     this.onChange = onChange;
     this.onNotice = onNotice;
     this.onLevel = onLevel;
+    this.onTrace = onTrace;
     this.makeContext = make.makeContext;
     this.conversation = new Conversation();
     this.clock = new StreamClock();
@@ -67,20 +75,30 @@ export class Assistant {
     this.wantsResponse = false;
     this.pendingText = null;
     this.sent = 0;
-    this.playback = { playedMs: 0, bufferedMs: 0, underruns: 0 };
-    this.reporter = new PlaybackReporter((event) => this.#report(event));
+    this.format = new AudioFormat({
+      choose: make.chooseFormat ?? (async () => null),
+      ask: (session) => this.#ask("audio", session),
+      use: (format) => this.link.useFormat(format),
+    });
     this.link = make.makeLink({
       onState: (state, detail) => this.#linkState(state, detail),
       onEvent: (event) => this.#event(event),
+      onTrouble: () => this.format.fallBack(),
     });
     this.microphone = make.makeMicrophone({
       onFrame: (samples, level, time) => this.#frame(samples, level, time),
       onLost: () => this.#microphoneLost(),
     });
-    this.player = make.makePlayer({
-      onStarted: (id, time) => this.#started(id, time),
-      onPosition: (position) => this.#position(position),
-      onEnded: (id, playedMs) => this.#ended(id, playedMs),
+    this.sound = new ReplySound({
+      conversation: this.conversation,
+      makePlayer: make.makePlayer,
+      now: () => this.#now(),
+      onReport: (event) => this.#report(event),
+      onCut: (itemId, heardMs) => this.#truncate(itemId, heardMs),
+      onLevel: (level) => onLevel("reply", level),
+      onTrace,
+      onChange,
+      later: make.later,
     });
   }
 
@@ -116,7 +134,7 @@ export class Assistant {
   stop() {
     this.#release();
     this.microphone.close();
-    this.player.clear(() => {});
+    this.sound.drop();
     this.conversation.breakOff(null);
     this.link.close();
     this.context?.suspend();
@@ -214,7 +232,8 @@ export class Assistant {
       session: this.session,
       microphone: this.microphone.isOpen,
       muted: this.muted,
-      playback: { ...this.playback },
+      playback: { ...this.sound.facts },
+      traffic: { ...this.link.traffic },
       turns: this.conversation.turns.map(turnFacts),
     };
   }
@@ -222,18 +241,19 @@ export class Assistant {
   async #openSound() {
     try {
       this.context ??= await this.makeContext();
+      await this.format.prepare();
     } catch (error) {
       this.onNotice(error.code === "insecure" ? "microphone-insecure" : "sound-failed");
       return false;
     }
-    this.player.open(this.context);
+    this.sound.open(this.context);
     this.context.resume();
     return true;
   }
 
   #linkState(state, detail) {
     if (state === "lost" || state === "gone") {
-      this.player.clear(() => {});
+      this.sound.drop();
       this.held = false;
       this.conversation.breakOff("The connection was lost here. What follows is a new conversation.");
     }
@@ -243,7 +263,7 @@ export class Assistant {
   }
 
   #event(event) {
-    if (event.type === "response.output_audio.delta") this.#audio(event);
+    if (event.type === "response.output_audio.delta") this.sound.push(event);
     else this.conversation.handle(event);
     ON_EVENT.get(event.type)?.(this, event);
     this.onChange();
@@ -255,9 +275,10 @@ export class Assistant {
     this.usualVoice = voiceName(session);
     this.usualInstructions = session.instructions;
     this.clock.reset();
-    this.reporter.reset();
+    this.sound.reset();
     this.wantsResponse = false;
     this.#update(null);
+    this.format.greet(session);
     if (this.pendingText !== null) this.#sendMessage(this.pendingText);
     this.pendingText = null;
   }
@@ -266,7 +287,7 @@ export class Assistant {
   speechStarted() {
     const detection = this.session?.audio?.input?.turn_detection;
     if (detection?.interrupt_response === false || detection?.interruption === "confirmed") return;
-    this.#silence();
+    this.sound.cut();
   }
 
   speechStopped({ item_id: itemId, audio_end_ms: endMs }) {
@@ -278,14 +299,24 @@ export class Assistant {
   }
 
   responseDone({ response }) {
-    for (const item of response.output ?? []) this.player.finish(item.id);
-    if (response.status === "cancelled" && response.id === this.soundingResponse) this.#silence();
+    for (const item of response.output ?? []) this.sound.finish(item.id);
+    if (response.status === "cancelled" && response.id === this.sound.soundingResponse) this.sound.cut();
     if (response.status === "failed") this.onNotice("reply-failed");
     if (this.wantsResponse) this.#askForResponse();
   }
 
+  /** The session is as the server says now; audio goes out as it was agreed. */
+  updated(session) {
+    this.session = { ...this.session, ...session };
+    this.format.updated(this.session);
+  }
+
   serverError({ error }) {
     const from = error?.event_id ?? "";
+    if (from.startsWith("audio_")) {
+      this.format.fallBack();
+      return;
+    }
     if (QUIET_ERRORS.has(error?.code) || from.startsWith("truncate_")) return;
     if (error?.code === "conversation_already_has_active_response") {
       this.wantsResponse = true;
@@ -294,13 +325,6 @@ export class Assistant {
     if (from.startsWith("create_")) this.conversation.refused();
     if (error?.code === "cannot_update_voice") this.onNotice("voice-later");
     else this.onNotice("server-error", { message: String(error?.message ?? "") });
-  }
-
-  #audio({ response_id: responseId, item_id: itemId, samples, ms }) {
-    if (this.conversation.isCut(responseId)) return;
-    this.conversation.onAudio({ response_id: responseId, item_id: itemId, ms });
-    this.reporter.belongs(itemId, responseId);
-    this.player.push(itemId, samples);
   }
 
   #frame(samples, level, time) {
@@ -364,64 +388,26 @@ export class Assistant {
   #cancel() {
     const reply = this.conversation.activeReply;
     if (reply) this.link.send({ type: "response.cancel", response_id: reply.responseId });
-    this.#silence();
+    this.sound.cut();
   }
 
-  /** Stops the sound at once and tells the server what was heard of it. */
-  #silence() {
-    this.conversation.interrupt();
-    this.player.clear((items) => {
-      for (const item of items) this.#wasCut(item);
-      if (items[0]) this.playback.playedMs = Math.floor(items[0].playedMs);
-      this.playback.bufferedMs = 0;
-      this.onLevel("reply", 0);
-      this.onChange();
-    });
-  }
-
-  #wasCut({ id, playedMs, receivedMs }) {
-    this.conversation.cut(id, playedMs);
-    this.reporter.stopped(id, playedMs, 0, this.#now());
+  #truncate(itemId, heardMs) {
     this.link.send({
       type: "conversation.item.truncate",
       event_id: this.#eventId("truncate"),
-      item_id: id,
+      item_id: itemId,
       content_index: 0,
-      audio_end_ms: Math.floor(Math.min(playedMs, receivedMs)),
+      audio_end_ms: Math.floor(heardMs),
     });
-  }
-
-  #started(itemId, time) {
-    this.soundingResponse = this.reporter.responses.get(itemId);
-    this.conversation.started(itemId, time);
-    this.onChange();
-  }
-
-  #position(position) {
-    const { id, playedMs, bufferedMs, underruns } = position;
-    this.onLevel("reply", position.level);
-    this.playback.bufferedMs = Math.floor(bufferedMs);
-    this.playback.underruns = underruns;
-    if (id !== null) this.playback.playedMs = Math.floor(playedMs);
-    if (id !== null && playedMs > 0) {
-      this.conversation.heard(id, position.heardMs);
-      this.reporter.at(id, playedMs, bufferedMs, this.#now());
-    }
-    this.onChange();
-  }
-
-  #ended(itemId, playedMs) {
-    this.conversation.ended(itemId);
-    this.playback.playedMs = Math.floor(playedMs);
-    this.soundingResponse = null;
-    this.reporter.stopped(itemId, playedMs, 0, this.#now());
-    this.onLevel("reply", 0);
-    this.onChange();
   }
 
   #report(event) {
     // Any other server would answer with an error.
     if (this.session?.antiphon) this.link.send(event);
+  }
+
+  #ask(kind, session) {
+    this.link.send({ type: "session.update", event_id: this.#eventId(kind), session });
   }
 
   #update(before) {
@@ -451,15 +437,14 @@ export class Assistant {
 
 const ON_EVENT = new Map(Object.entries({
   "session.created": (assistant, event) => assistant.greet(event.session),
-  "session.updated": (assistant, event) => {
-    assistant.session = { ...assistant.session, ...event.session };
-  },
+  "session.updated": (assistant, event) => assistant.updated(event.session),
   "input_audio_buffer.speech_started": (assistant) => assistant.speechStarted(),
   "input_audio_buffer.speech_stopped": (assistant, event) => assistant.speechStopped(event),
-  "response.output_audio.done": (assistant, event) => assistant.player.finish(event.item_id),
+  "response.output_audio.done": (assistant, event) => assistant.sound.finish(event.item_id),
   "response.done": (assistant, event) => assistant.responseDone(event),
-  "antiphon.output_audio_buffer.ducked": (assistant) => assistant.player.duck(true),
-  "antiphon.output_audio_buffer.resumed": (assistant) => assistant.player.duck(false),
+  "antiphon.output_audio_buffer.ducked": (assistant) => assistant.sound.duck(true),
+  "antiphon.output_audio_buffer.resumed": (assistant) => assistant.sound.duck(false),
+  "antiphon.response.metrics": (assistant, event) => assistant.onTrace("metrics", event),
   error: (assistant, event) => assistant.serverError(event),
 }));
 

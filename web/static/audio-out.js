@@ -4,10 +4,12 @@ export class Player {
    * @param {object} handlers
    * @param {(itemId: string, time: number) => void} handlers.onStarted its first sample is played,
    *   at this time of the context
-   * @param {(position: {id: string|null, playedMs: number, heardMs: number, bufferedMs: number,
-   *   underruns: number, level: number}) => void} handlers.onPosition about every 50 ms; `heardMs`
-   *   leaves out what is still on its way to the ear
-   * @param {(itemId: string, playedMs: number) => void} handlers.onEnded
+   * @param {(position: {id: string|null, playedMs: number, heardMs: number, gaps: number,
+   *   gapMs: number, bufferedMs: number, underruns: number, level: number}) => void}
+   *   handlers.onPosition about every 50 ms; `heardMs` leaves out what is still on its way to the
+   *   ear, `gaps` and the silence in them are the item's, `underruns` those of all items
+   * @param {(position: {id: string, playedMs: number, gaps: number, gapMs: number}) => void}
+   *   handlers.onEnded an item was played to its end
    */
   constructor({ onStarted, onPosition, onEnded }) {
     this.handlers = { onStarted, onPosition, onEnded };
@@ -46,8 +48,9 @@ export class Player {
 
   /**
    * Silences at once.
-   * @param {(items: {id: string, playedMs: number, receivedMs: number}[]) => void} done what was
-   *   heard of each item that had not been played to its end
+   * @param {(items: {id: string, playedMs: number, receivedMs: number, gaps: number,
+   *   gapMs: number}[]) => void} done what was heard of each item that had not been played to its
+   *   end
    */
   clear(done) {
     if (!this.node) {
@@ -61,7 +64,7 @@ export class Player {
 
   #take(message) {
     if (message.type === "started") this.handlers.onStarted(message.id, message.time);
-    else if (message.type === "ended") this.handlers.onEnded(message.id, message.playedMs);
+    else if (message.type === "ended") this.handlers.onEnded(message);
     else if (message.type === "position") this.handlers.onPosition(this.#position(message));
     else if (message.type === "cleared") {
       this.waiting.get(message.token)?.(message.items);

@@ -158,17 +158,20 @@ export class Conversation {
     if (turn) this.#ended(turn, at);
   }
 
-  /** The first sample of an item was played at `at`. */
+  /**
+   * The first sample of an item was played at `at`.
+   * @returns {number|null} the latency in ms, where that is known by this item
+   */
   started(itemId, at) {
     this.soundingItem = itemId;
     const turn = this.#replyTurn(itemId);
-    if (!turn || turn.reply.interrupted) return;
+    if (!turn || turn.reply.interrupted) return null;
     const { reply } = turn;
     if (reply.status === "thinking" || reply.status === "done") reply.status = "speaking";
-    if (reply.latencyMs === null && turn.endedAt !== null) {
-      reply.latencyMs = Math.max(0, Math.round((at - turn.endedAt) * 1000));
-    }
     this.changed.add(turn);
+    if (reply.latencyMs !== null || turn.endedAt === null) return null;
+    reply.latencyMs = Math.max(0, Math.round((at - turn.endedAt) * 1000));
+    return reply.latencyMs;
   }
 
   /** So much of an item has been heard. */

@@ -27,14 +27,16 @@ export class Link {
    * @param {string} options.base the page's address
    * @param {(state: string, detail: object) => void} options.onState
    * @param {(event: object) => void} options.onEvent server events, from session.created on
+   * @param {() => void} [options.onTrouble] Opus did not work in this browser
    * @param {typeof fetch} [options.fetch]
    * @param {typeof WebSocket} [options.Socket]
    * @param {(call: () => void, ms: number) => unknown} [options.later] starts a timer
    */
-  constructor({ base, onState, onEvent, ...parts }) {
+  constructor({ base, onState, onEvent, onTrouble = () => {}, ...parts }) {
     this.base = base;
     this.onState = onState;
     this.onEvent = onEvent;
+    this.onTrouble = onTrouble;
     this.fetch = parts.fetch ?? ((...args) => globalThis.fetch(...args));
     this.Socket = parts.Socket ?? globalThis.WebSocket;
     this.later = parts.later ?? ((call, ms) => setTimeout(call, ms));
@@ -43,6 +45,8 @@ export class Link {
     this.socket = null;
     this.failures = 0;
     this.attempt = 0;
+    /** Bytes of all sockets so far: of text in UTF-16 units, which are bytes where it is ASCII. */
+    this.traffic = { in: 0, out: 0 };
   }
 
   /** Starts over, whatever the state. */
@@ -68,6 +72,11 @@ export class Link {
   /** @returns {boolean} whether the samples went out */
   sendAudio(samples) {
     return this.state === "open" && this.socket.sendAudio(samples);
+  }
+
+  /** How audio is sent from now on; each new socket begins with null. */
+  useFormat(format) {
+    this.socket?.useFormat(format);
   }
 
   #set(state, detail = {}) {
@@ -125,6 +134,10 @@ export class Link {
         this.onEvent(event);
       },
       onClose: (close) => this.#lost(attempt, greeted, close),
+      onTrouble: this.onTrouble,
+      onBytes: (bytes, way) => {
+        this.traffic[way] += bytes;
+      },
     });
   }
 

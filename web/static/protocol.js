@@ -1,10 +1,9 @@
 /**
- * The realtime socket: opens it, sends client events, hands on server events.
- *
- * Audio skips the general path both ways: an append is put together as text, since base64 needs no
- * escaping, and a delta is decoded to samples before anyone sees it.
+ * The realtime socket: opens it, sends client events and audio, hands on server events.
  */
-import { decodeBase64, encodeBase64 } from "./dsp/pcm.js";
+import { Incoming } from "./incoming.js";
+import { OpusDecoder, OpusEncoder } from "./opus.js";
+import { Outgoing } from "./outgoing.js";
 
 /** Bytes the socket may hold back; audio past it is dropped, since late speech is of no use. */
 const MAX_BACKLOG = 1 << 20;
@@ -33,16 +32,36 @@ export class RealtimeSocket {
    * @param {string} url
    * @param {object} options
    * @param {string} [options.key] access key
-   * @param {(event: object) => void} options.onEvent every server event; audio deltas carry
-   *   `samples` (Int16Array, 24 kHz) in place of `delta`
+   * @param {(event: object) => void} options.onEvent every server event; audio comes as
+   *   response.output_audio.delta with `samples` (Int16Array, 24 kHz) in place of `delta`
    * @param {(close: {code: number, reason: string}) => void} options.onClose called once
+   * @param {() => void} [options.onTrouble] Opus did not work in this browser
+   * @param {(bytes: number, way: "in"|"out") => void} [options.onBytes] of each message
    * @param {typeof WebSocket} [options.Socket]
+   * @param {(handlers: object) => object} [options.makeDecoder] as OpusDecoder
+   * @param {(handlers: object) => object} [options.makeEncoder] as OpusEncoder
+   * @param {(call: () => void, ms: number) => unknown} [options.later] starts a timer
    */
-  constructor(url, { key = "", onEvent, onClose, Socket = WebSocket }) {
-    this.onEvent = onEvent;
+  constructor(url, { key = "", onEvent, onClose, onTrouble = () => {}, onBytes = () => {}, ...parts }) {
+    const Socket = parts.Socket ?? globalThis.WebSocket;
+    const later = parts.later ?? ((call, ms) => setTimeout(call, ms));
     this.onClose = onClose;
+    this.onBytes = onBytes;
     this.droppedFrames = 0;
+    this.incoming = new Incoming({
+      onEvent,
+      onTrouble,
+      makeDecoder: parts.makeDecoder ?? ((handlers) => new OpusDecoder(handlers)),
+      later,
+    });
+    this.outgoing = new Outgoing({
+      send: (data) => this.#put(data),
+      onTrouble,
+      makeEncoder: parts.makeEncoder ?? ((handlers) => new OpusEncoder(handlers)),
+      later,
+    });
     this.socket = new Socket(url, subprotocols(key));
+    this.socket.binaryType = "arraybuffer";
     this.socket.onmessage = ({ data }) => this.#take(data);
     this.socket.onclose = ({ code, reason }) => this.#closed(code, reason);
   }
@@ -53,7 +72,12 @@ export class RealtimeSocket {
 
   /** Sends a client event; does nothing on a socket that is not open. */
   send(event) {
-    if (this.isOpen) this.socket.send(JSON.stringify(event));
+    if (this.isOpen) this.outgoing.event(event);
+  }
+
+  /** Sets how audio is sent from now on: "pcm16", "opus", or null for base64 in JSON. */
+  useFormat(format) {
+    this.outgoing.use(format);
   }
 
   /**
@@ -65,41 +89,38 @@ export class RealtimeSocket {
       this.droppedFrames += 1;
       return false;
     }
-    this.socket.send(`{"type":"input_audio_buffer.append","audio":"${encodeBase64(samples)}"}`);
+    this.outgoing.audio(samples);
     return true;
   }
 
   /** Closes without a call of onClose. */
   close() {
     this.onClose = () => {};
-    this.onEvent = () => {};
+    this.#stop();
     this.socket.close(1000);
   }
 
+  #put(data) {
+    // What an encoder gives late may meet a socket that has closed.
+    if (!this.isOpen) return;
+    this.onBytes(data.length, "out");
+    this.socket.send(data);
+  }
+
   #take(data) {
-    const event = parse(data);
-    if (event) this.onEvent(event);
+    this.onBytes(data.length ?? data.byteLength, "in");
+    this.incoming.take(data);
+  }
+
+  #stop() {
+    this.incoming.close();
+    this.outgoing.close();
   }
 
   #closed(code, reason) {
     const { onClose } = this;
     this.onClose = () => {};
+    this.#stop();
     onClose({ code, reason });
-  }
-}
-
-/** @returns {object|null} the event, or null for a frame that is none */
-export function parse(data) {
-  if (typeof data !== "string") return null;
-  try {
-    const event = JSON.parse(data);
-    if (event.type === "response.output_audio.delta") {
-      event.samples = decodeBase64(event.delta);
-      event.ms = event.samples.length / 24;
-      delete event.delta;
-    }
-    return event;
-  } catch {
-    return null;
   }
 }

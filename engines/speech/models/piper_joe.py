@@ -1,9 +1,9 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-"""Piper en_US-joe-medium: an American voice, cut into a talker and a decoder.
+"""Piper en_US-joe-medium: an American voice, cut into front, flow and decoder.
 
-The VITS graph splits at the input of its HiFi-GAN decoder. The talker half turns
-phoneme ids into latents and durations; the decoder half turns latents into samples,
-any stretch of them at a time.
+The VITS graph splits at the input of its normalizing flow, and at that of its HiFi-GAN
+decoder. The front turns phoneme ids into durations and a sample of the prior. The flow
+turns that into latents and the decoder those into samples, any stretch at a time.
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ _GRAPH = f"{_FOLDER}/en_US-joe-medium.onnx"
 _DESCRIPTION = f"{_GRAPH}.json"
 _MODEL_CARD = f"{_FOLDER}/MODEL_CARD"
 
+PRIOR = "/Add_output_0"
+"""float32 ``(1, 192, frames)``: what the flow reads."""
+
+MASK = "/Cast_2_output_0"
+"""float32 ``(1, 1, frames)``: ones, for the flow."""
+
 LATENTS = "/Mul_7_output_0"
 """float32 ``(1, 192, frames)``: what the decoder reads."""
 
@@ -29,7 +35,7 @@ DURATIONS = "/Ceil_output_0"
 
 
 def _prepare(unpacked: Path, out: Path, progress: Progress) -> None:
-    progress.step("cutting the voice into talker and decoder")
+    progress.step("cutting the voice into front, flow and decoder")
     _cut(unpacked / _GRAPH, out)
     described: dict[str, Any] = msgspec.json.decode((unpacked / _DESCRIPTION).read_bytes())
     text = msgspec.json.format(msgspec.json.encode(_voice(described)))
@@ -40,16 +46,18 @@ def _prepare(unpacked: Path, out: Path, progress: Progress) -> None:
 def _cut(graph: Path, out: Path) -> None:
     from onnx.utils import extract_model
 
-    inputs = ["input", "input_lengths", "scales"]
-    # The full check needs shapes that this graph leaves open.
-    extract_model(
-        str(graph), str(out / "talker.onnx"), inputs, [LATENTS, DURATIONS], check_model=False
-    )
-    extract_model(str(graph), str(out / "code2wav.onnx"), [LATENTS], ["output"], check_model=False)
+    parts = {
+        "front.onnx": (["input", "input_lengths", "scales"], [PRIOR, DURATIONS]),
+        "flow.onnx": ([PRIOR, MASK], [LATENTS]),
+        "code2wav.onnx": ([LATENTS], ["output"]),
+    }
+    for file, (inputs, outputs) in parts.items():
+        # The full check needs shapes that this graph leaves open.
+        extract_model(str(graph), str(out / file), inputs, outputs, check_model=False)
 
 
 def _voice(described: dict[str, Any]) -> dict[str, Any]:
-    """What the talker and the decoder must know beside their graphs."""
+    """What the stages must know beside the graphs."""
     inference = described["inference"]
     return {
         "name": "joe",
@@ -58,8 +66,11 @@ def _voice(described: dict[str, Any]) -> dict[str, Any]:
         "hop": 256,  # samples of one frame: the product of the decoder's upsampling rates
         "channels": 192,
         "context_frames": 10,  # the decoder's receptive field on each side
-        "latents": LATENTS,
+        "flow_context_frames": 32,  # four couplings of four convolutions over five frames
+        "prior": PRIOR,
+        "mask": MASK,
         "durations": DURATIONS,
+        "latents": LATENTS,
         "noise_scale": inference["noise_scale"],
         "length_scale": inference["length_scale"],
         "noise_w": inference["noise_w"],
@@ -82,4 +93,5 @@ CARD = ModelCard(
     ),
     prepare=_prepare,
     extra="speech",
+    recipe=2,
 )

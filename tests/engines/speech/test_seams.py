@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 
 from antiphon.engines.speech.clauses import Pause
@@ -28,10 +27,8 @@ def test_a_sentence_ends_in_more_silence_than_a_comma_and_that_than_a_bare_cut()
     assert tail_ms("so. ") > tail_ms("so, ") > tail_ms("so ")
 
 
-def shaped(first: int, last: int, tail: int) -> list[float]:
-    frames = np.arange(10, dtype=np.float32)[np.newaxis]
-    made = Seam(first_sound=first, last_sound=last, tail=tail).apply(frames)
-    return [float(value) for value in made[0]]
+def shaped(first: int, last: int, tail: int) -> list[int]:
+    return [int(each) for each in Seam(first_sound=first, last_sound=last, tail=tail).picks(10)]
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,27 @@ from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
+from tests.engines.speech.played_decoder import FRAME_MS as PLAYED_FRAME_MS
+from tests.engines.speech.played_decoder import VOICE
+from tests.support.loop import run_simulated
 
-from antiphon.engines.catalog import default_cache_root
+from antiphon.engines.catalog import ModelCard, default_cache_root
 from antiphon.engines.chunks import Clause, End, EndReason, Latents
-from antiphon.engines.deployment import TalkerConfig
-from antiphon.engines.speech.talker import CLAUSE_CHARS, TalkerStage, TalkRequest, parts
+from antiphon.engines.deployment import Pacing, TalkerConfig
+from antiphon.engines.flow import Flow
+from antiphon.engines.speech import talker
+from antiphon.engines.speech.draft import Draft
+from antiphon.engines.speech.talker import (
+    CLAUSE_CHARS,
+    WINDOWS,
+    TalkerStage,
+    TalkRequest,
+    parts,
+    window_size,
+)
 from antiphon.engines.stage import StageClosed, StageFailure
 
 PATIENCE = 30
@@ -30,8 +45,10 @@ def with_stage(check: Callable[[TalkerStage], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-async def speak(stage: TalkerStage, *texts: str, speed: float = 1.0) -> tuple[list[Latents], End]:
-    stream = stage.open(TalkRequest(request_id="r", speed=speed))
+async def parts_of(
+    stage: TalkerStage, *texts: str, speed: float = 1.0, flow: Flow | None = None
+) -> tuple[list[Latents], End]:
+    stream = stage.open(TalkRequest(request_id="r", speed=speed, flow=flow))
     for text in texts:
         await stream.send(Clause(text))
     await stream.end()
@@ -39,6 +56,157 @@ async def speak(stage: TalkerStage, *texts: str, speed: float = 1.0) -> tuple[li
     end = items.pop()
     assert isinstance(end, End)
     return [item for item in items if isinstance(item, Latents)], end
+
+
+async def speak(stage: TalkerStage, *texts: str, speed: float = 1.0) -> tuple[list[Latents], End]:
+    """The latents of whole clauses."""
+    made, end = await parts_of(stage, *texts, speed=speed)
+    clauses: list[Latents] = []
+    whole = True
+    for part in made:
+        if whole:
+            clauses.append(part)
+        else:
+            frames = np.concatenate([clauses[-1].frames, part.frames], axis=1)
+            clauses[-1] = Latents(frames, clauses[-1].words + part.words, part.last)
+        whole = part.last
+    return clauses, end
+
+
+class PlayedSpeaker:
+    """A speaker without a model: a frame a character, of which it notes how many it makes."""
+
+    def __init__(self) -> None:
+        self.voice = VOICE
+        self.sizes: list[int] = []
+
+    def draft(self, text: str, speed: float) -> Draft | None:
+        def flow(prior: NDArray[np.float32]) -> NDArray[np.float32]:
+            self.sizes.append(prior.shape[1])
+            return prior
+
+        prior = np.zeros((1, len(text)), np.float32)
+        return Draft(flow, prior, np.arange(len(text)), (), 0) if text else None
+
+    def speak(self, text: str, speed: float) -> None:
+        pass
+
+
+def with_played(
+    check: Callable[[TalkerStage, PlayedSpeaker], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Run ``check`` on simulated time."""
+    speaker = PlayedSpeaker()
+
+    def found(name: str, root: Path) -> tuple[ModelCard | None, Path]:
+        return None, root
+
+    def load(folder: Path, threads: int, variation: float) -> PlayedSpeaker:
+        return speaker
+
+    monkeypatch.setattr(talker, "require", found)
+    monkeypatch.setattr(talker, "Speaker", load)
+
+    async def main() -> None:
+        clock = asyncio.get_running_loop().time
+        stage = TalkerStage(TalkerConfig(), Path(), clock=clock)
+        await stage.start()
+        try:
+            await check(stage, speaker)
+        finally:
+            await stage.close()
+
+    run_simulated(main())
+
+
+@pytest.mark.parametrize(
+    ("ahead", "size"), [(0, 24), (23, 24), (24, 48), (47.9, 48), (48, 96), (1000, 96)]
+)
+def test_windows_grow_with_what_the_listener_has_ahead(ahead: float, size: int) -> None:
+    assert window_size(ahead) == size
+
+
+def test_a_reply_begins_with_a_small_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(stage: TalkerStage, speaker: PlayedSpeaker) -> None:
+        flow = Flow()
+        made, _ = await parts_of(stage, "." * 200, "." * 110, "." * 30, flow=flow)
+        # No crumbs: what would be left of the second clause goes with its first window.
+        assert speaker.sizes == [24, 48, 96, 32, 110, 30]
+        assert [latents.last for latents in made] == [False] * 3 + [True] * 3
+        assert flow.undecoded_ms == 340 * PLAYED_FRAME_MS
+        told = stage.statistics()
+        assert (told["clauses"], told["chunks"]) == (3, 6)
+        assert told["audio_seconds"] == pytest.approx(3.4)
+
+    with_played(check, monkeypatch)
+
+
+def test_without_a_flow_windows_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(stage: TalkerStage, speaker: PlayedSpeaker) -> None:
+        await parts_of(stage, "." * 110, "." * 200)
+        assert speaker.sizes == [110, WINDOWS[-1], 104]
+
+    with_played(check, monkeypatch)
+
+
+def test_no_more_is_spoken_than_the_lead_and_a_clause_until_some_is_played(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clause_ms = 100 * PLAYED_FRAME_MS
+
+    async def check(stage: TalkerStage, speaker: PlayedSpeaker) -> None:
+        flow = Flow(Pacing(lead_ms=2500))
+        stream = stage.open(TalkRequest(request_id="r", flow=flow))
+
+        async def write() -> None:
+            for _ in range(6):
+                await stream.send(Clause("." * 100))
+            await stream.end()
+
+        writing = asyncio.create_task(write())
+        held: list[float] = []
+        spoken_ms = 0.0
+
+        async def read() -> None:
+            nonlocal spoken_ms
+            async for item in stream:
+                if isinstance(item, Latents):
+                    spoken_ms += item.frames.shape[1] * PLAYED_FRAME_MS
+                    held.append(item.held_ms)
+
+        reading = asyncio.create_task(read())
+        await asyncio.sleep(30)
+        assert spoken_ms == 3 * clause_ms
+        flow.made(3 * clause_ms)
+        flow.played(0, 0)
+        await asyncio.sleep(30)
+        assert spoken_ms == 3 * clause_ms
+        flow.played(1500, 1500)
+        await asyncio.sleep(30)
+        assert spoken_ms == 4 * clause_ms
+        flow.made(clause_ms)
+        flow.played(4000, 4000)
+        await asyncio.gather(writing, reading)
+        assert spoken_ms == 6 * clause_ms
+        assert [ms for ms in held if ms] == pytest.approx([60_000, 30_000], abs=1000)
+
+    with_played(check, monkeypatch)
+
+
+@pytest.mark.models
+def test_a_clause_comes_in_parts_and_its_words_with_the_first() -> None:
+    text = "In the evening the light takes a longer way, and it turns red."
+
+    async def check(stage: TalkerStage) -> None:
+        made, _ = await parts_of(stage, text, flow=Flow())
+        assert made[0].frames.shape[1] == WINDOWS[0]
+        assert [word.text for word in made[0].words] == text.split()
+        assert len(made) > 2
+        assert not any(latents.words for latents in made[1:])
+        assert [latents.last for latents in made] == [False] * (len(made) - 1) + [True]
+
+    with_stage(check)
 
 
 @pytest.mark.models

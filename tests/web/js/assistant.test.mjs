@@ -8,7 +8,11 @@ const FRAME = () => new Int16Array(480).fill(7);
 
 /** Stands in for socket, microphone and loudspeaker; records what they are told. */
 class Rig {
-  constructor(settings = {}) {
+  constructor(settings = {}, wanted = "pcm16") {
+    this.wanted = wanted;
+    this.formats = [];
+    this.traced = [];
+    this.timers = [];
     this.sent = [];
     this.audio = [];
     this.played = [];
@@ -24,10 +28,14 @@ class Rig {
       makeLink: (handlers) => this.#link(handlers),
       makeMicrophone: (handlers) => this.#microphone(handlers),
       makePlayer: (handlers) => this.#player(handlers),
+      onTrace: (kind, fields) => this.traced.push([kind, fields]),
+      chooseFormat: async () => this.wanted,
+      later: (call) => this.timers.push(call),
     });
   }
 
-  #link({ onState, onEvent }) {
+  #link({ onState, onEvent, onTrouble }) {
+    this.trouble = onTrouble;
     this.event = (type, fields = {}) => onEvent({ type, ...fields });
     this.connect = (session = {}) => {
       this.link.state = "open";
@@ -43,6 +51,7 @@ class Rig {
       open: () => (this.link.state = "connecting"),
       close: () => (this.link.state = "closed"),
       send: (event) => this.sent.push(event),
+      useFormat: (format) => this.formats.push(format),
       sendAudio: (samples) => this.audio.push(samples) > 0,
     };
     return this.link;
@@ -107,7 +116,7 @@ class Rig {
   }
 
   position(playedMs, heardMs = playedMs) {
-    this.speaker.onPosition({ id: "a1", playedMs, heardMs, bufferedMs: 1000 - playedMs, underruns: 0, level: 0.5 });
+    this.speaker.onPosition({ id: "a1", playedMs, heardMs, bufferedMs: 1000 - playedMs, underruns: 0, gaps: 0, gapMs: 0, level: 0.5 });
   }
 }
 
@@ -178,7 +187,7 @@ test("a typed message waits for the connection it opens", async () => {
 
 test("speaking over the reply cuts it at what was played", async () => {
   await rig.reply();
-  rig.sounding = [{ id: "a1", playedMs: 420.9, receivedMs: 1000 }];
+  rig.sounding = [{ id: "a1", playedMs: 420.9, receivedMs: 1000, gaps: 0, gapMs: 0 }];
   rig.event("input_audio_buffer.speech_started", { item_id: "u2" });
   const truncate = rig.sent.find((event) => event.type === "conversation.item.truncate");
   assert.deepEqual([truncate.item_id, truncate.content_index, truncate.audio_end_ms], ["a1", 0, 420]);
@@ -192,7 +201,7 @@ test("speaking over the reply cuts it at what was played", async () => {
 
 test("the button cancels a reply in the making, then tells what was heard", async () => {
   await rig.reply();
-  rig.sounding = [{ id: "a1", playedMs: 100, receivedMs: 1000 }];
+  rig.sounding = [{ id: "a1", playedMs: 100, receivedMs: 1000, gaps: 0, gapMs: 0 }];
   rig.assistant.interrupt();
   assert.deepEqual(rig.takeSent(), ["response.cancel", "antiphon.playback.report", "conversation.item.truncate"]);
   rig.assistant.interrupt();
@@ -202,7 +211,7 @@ test("the button cancels a reply in the making, then tells what was heard", asyn
 test("a reply that only plays is truncated without a cancel", async () => {
   await rig.reply();
   rig.event("response.done", { response: { id: "r1", status: "completed", output: [{ id: "a1" }] } });
-  rig.sounding = [{ id: "a1", playedMs: 100, receivedMs: 1000 }];
+  rig.sounding = [{ id: "a1", playedMs: 100, receivedMs: 1000, gaps: 0, gapMs: 0 }];
   rig.assistant.interrupt();
   assert.deepEqual(rig.takeSent(), ["antiphon.playback.report", "conversation.item.truncate"]);
 });
@@ -210,7 +219,7 @@ test("a reply that only plays is truncated without a cancel", async () => {
 test("with confirmed interruption the server decides", async () => {
   await rig.reply();
   rig.event("session.updated", { session: { audio: { input: { turn_detection: { type: "server_vad", interruption: "confirmed" } } } } });
-  rig.sounding = [{ id: "a1", playedMs: 100, receivedMs: 1000 }];
+  rig.sounding = [{ id: "a1", playedMs: 100, receivedMs: 1000, gaps: 0, gapMs: 0 }];
   rig.event("input_audio_buffer.speech_started", { item_id: "u2" });
   rig.event("antiphon.output_audio_buffer.ducked");
   assert.deepEqual(rig.takeSent(), []);
@@ -274,7 +283,7 @@ test("holding sends what is said from just before the press until the release", 
 test("a press cuts the reply, and the next reply is asked for once that one has ended", async () => {
   rig = new Rig({ mode: "hold" });
   await rig.reply();
-  rig.sounding = [{ id: "a1", playedMs: 50, receivedMs: 1000 }];
+  rig.sounding = [{ id: "a1", playedMs: 50, receivedMs: 1000, gaps: 0, gapMs: 0 }];
   rig.assistant.press();
   rig.speak(20);
   rig.assistant.release();
@@ -339,7 +348,7 @@ test("a reply asked for while another runs is asked for again afterwards", async
 
 test("a lost connection stops the reply, and the next session starts clean", async () => {
   await rig.reply();
-  rig.sounding = [{ id: "a1", playedMs: 50, receivedMs: 1000 }];
+  rig.sounding = [{ id: "a1", playedMs: 50, receivedMs: 1000, gaps: 0, gapMs: 0 }];
   rig.lose();
   assert.equal(rig.assistant.status, "disconnected");
   assert.equal(rig.notices.at(-1), "link-lost");
@@ -355,4 +364,99 @@ test("stopping lets go of everything", async () => {
   await rig.reply();
   rig.assistant.stop();
   assert.deepEqual([rig.assistant.status, rig.microphone.isOpen], ["idle", false]);
+});
+
+/** A session of a server that can do binary audio, and one in which it does. */
+const OFFERED = { voices: [], binary_audio: false, binary_format: "pcm16" };
+const agreed = (format) => ({ voices: [], binary_audio: true, binary_format: format });
+
+/** The formats that were asked for since the last call. */
+function takeAsked() {
+  const asked = rig.sent.flatMap(({ session }) => session?.antiphon ?? []);
+  rig.takeSent();
+  return asked;
+}
+
+test("binary audio is asked for where it is offered, and used once it is agreed", async () => {
+  await rig.assistant.start();
+  rig.connect({ antiphon: OFFERED });
+  assert.deepEqual(takeAsked(), [{ binary_audio: true, binary_format: "pcm16" }]);
+  assert.deepEqual(rig.formats, []);
+  rig.event("session.updated", { session: { antiphon: OFFERED } });
+  rig.event("session.updated", { session: { antiphon: agreed("pcm16") } });
+  assert.deepEqual(rig.formats, [null, "pcm16"]);
+});
+
+test("a server that does not offer it is not asked, nor is one when the page wants none", async () => {
+  await rig.assistant.start();
+  rig.connect();
+  rig.event("session.updated", { session: {} });
+  assert.deepEqual([takeAsked(), rig.formats], [[], [null]]);
+  rig = new Rig({}, null);
+  await rig.assistant.start();
+  rig.connect({ antiphon: OFFERED });
+  assert.deepEqual(takeAsked(), []);
+});
+
+test("a server without Opus is asked for samples, quietly; one that refuses those gets base64", async () => {
+  rig = new Rig({}, "opus");
+  await rig.assistant.start();
+  rig.connect({ antiphon: OFFERED });
+  const before = rig.notices.length;
+  const refuse = () => rig.event("error", { error: { code: "invalid_value", event_id: rig.sent.at(-1).event_id, message: "no" } });
+  refuse();
+  assert.deepEqual(takeAsked().map((one) => one.binary_format), ["opus", "pcm16"]);
+  rig.event("error", { error: { code: "invalid_value", event_id: "audio_2", message: "no" } });
+  assert.deepEqual([takeAsked(), rig.notices.length], [[], before]);
+  assert.deepEqual(rig.formats, []);
+});
+
+test("when this browser's Opus fails, samples are asked for, once", async () => {
+  rig = new Rig({}, "opus");
+  await rig.assistant.start();
+  rig.connect({ antiphon: OFFERED });
+  rig.event("session.updated", { session: { antiphon: agreed("opus") } });
+  takeAsked();
+  rig.trouble();
+  rig.trouble();
+  assert.deepEqual(takeAsked(), [{ binary_audio: true, binary_format: "pcm16" }]);
+  rig.event("session.updated", { session: { antiphon: agreed("pcm16") } });
+  assert.deepEqual(rig.formats, ["opus", "pcm16"]);
+});
+
+test("reports stand still with the sound", async () => {
+  await rig.reply();
+  rig.position(300);
+  rig.takeSent();
+  rig.context.state = "suspended";
+  rig.context.onstatechange();
+  assert.deepEqual(rig.sent.map((one) => one.played_ms), [300]);
+  rig.timers.shift()();
+  assert.deepEqual(rig.sent.map((one) => one.played_ms), [300, 300]);
+  rig.context.state = "running";
+  rig.context.onstatechange();
+  rig.timers.shift()();
+  assert.equal(rig.sent.length, 2);
+});
+
+test("a conversation that was ended has no playback that stands still", async () => {
+  await rig.reply();
+  rig.position(300);
+  rig.assistant.stop();
+  rig.takeSent();
+  rig.context.state = "suspended";
+  rig.context.onstatechange();
+  assert.deepEqual([rig.sent, rig.timers], [[], []]);
+});
+
+test("what the debug panel shows is told as it happens", async () => {
+  await rig.reply();
+  rig.position(300);
+  rig.event("antiphon.response.metrics", { response_id: "r1", ttfa_ms: 4 });
+  rig.sounding = [{ id: "a1", playedMs: 310, receivedMs: 1000, gaps: 0, gapMs: 0 }];
+  rig.assistant.interrupt();
+  assert.deepEqual(rig.traced.map(([kind]) => kind), ["chunk", "first", "buffer", "metrics", "cut"]);
+  assert.deepEqual(rig.traced[0][1], { ms: 1000 });
+  assert.deepEqual(rig.traced[1][1], { ms: 0 });
+  assert.deepEqual(rig.traced[2][1], { id: "a1", ms: 700, gaps: 0, gapMs: 0 });
 });

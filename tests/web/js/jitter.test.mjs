@@ -84,6 +84,53 @@ test("a gap is faded out and in, counted once, and does not advance the position
   assert.equal(before.at(-1), 0);
 });
 
+test("a gap is as long as the silence that was played in it, with the wait for a new start", () => {
+  for (const rate of [44100, 48000]) {
+    const buffer = new JitterBuffer(rate);
+    buffer.push("a", level(100));
+    pull(buffer, 180);
+    assert.deepEqual([buffer.position().gaps, buffer.position().gapMs], [0, 0], "it may be the end");
+    // A new start takes 90 ms of audio after the first gap.
+    buffer.push("a", level(50));
+    pull(buffer, 40);
+    const { gaps, gapMs } = buffer.position();
+    assert.equal(gaps, 1);
+    assert.ok(Math.abs(gapMs - 120) < 6, `${gapMs} ms at ${rate}`);
+    buffer.push("a", level(100));
+    buffer.finish("a");
+    const { events } = pull(buffer, 300);
+    assert.deepEqual([events[0].type, events[0].gaps, events[0].gapMs], ["ended", 1, gapMs]);
+  }
+});
+
+test("silence before an item, after it and between items is no gap", () => {
+  const buffer = new JitterBuffer(48000);
+  pull(buffer, 100);
+  buffer.push("a", level(30));
+  pull(buffer, 100);
+  buffer.push("a", level(70));
+  pull(buffer, 300);
+  buffer.finish("a");
+  assert.deepEqual(pull(buffer, 200).events.map(({ type, gapMs }) => [type, gapMs]), [["ended", 0]]);
+  buffer.push("b", level(100));
+  pull(buffer, 50);
+  assert.deepEqual([buffer.position().id, buffer.position().gaps, buffer.position().gapMs], ["b", 0, 0]);
+});
+
+test("the gaps of an item that is cut are told with it, and those of the next begin at zero", () => {
+  const buffer = new JitterBuffer(48000);
+  buffer.push("a", level(100));
+  pull(buffer, 200);
+  buffer.push("a", level(500));
+  pull(buffer, 100);
+  const [cut] = buffer.clear();
+  assert.equal(cut.gaps, 1);
+  assert.ok(Math.abs(cut.gapMs - 100) < 6, `${cut.gapMs} ms`);
+  buffer.push("b", level(100));
+  pull(buffer, 50);
+  assert.deepEqual([buffer.position().gaps, buffer.position().underruns], [0, 1]);
+});
+
 test("a gap makes later starts wait longer, a clean item takes that back", () => {
   const buffer = new JitterBuffer(48000);
   buffer.push("a", level(100));
@@ -130,7 +177,7 @@ test("a cut is silent within 15 ms, without a click, and says what was heard", (
 test("a cut while nothing sounds is silent", () => {
   const buffer = new JitterBuffer(48000);
   buffer.push("a", level(20));
-  assert.deepEqual(buffer.clear(), [{ id: "a", playedMs: 0, receivedMs: 20 }]);
+  assert.deepEqual(buffer.clear(), [{ id: "a", playedMs: 0, receivedMs: 20, gaps: 0, gapMs: 0 }]);
   assert.equal(loudest(pull(buffer, 50).samples), 0);
   assert.deepEqual(buffer.clear(), []);
 });

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Link, RETRY_MS } from "../../../web/static/link.js";
-import { RealtimeSocket, parse, socketUrl, subprotocols } from "../../../web/static/protocol.js";
+import { PCM16, readFrame } from "../../../web/static/binary.js";
+import { RealtimeSocket, socketUrl, subprotocols } from "../../../web/static/protocol.js";
 
 /** A socket that a test opens, feeds and closes by hand. */
 class FakeSocket {
@@ -77,22 +78,16 @@ test("a key travels as a subprotocol, and only one that can", () => {
   assert.deepEqual(subprotocols("no spaces, please"), []);
 });
 
-test("audio is decoded on arrival, anything that is no event is left out", () => {
-  const event = parse(JSON.stringify({ type: "response.output_audio.delta", delta: "AQACAA==" }));
-  assert.deepEqual(event.samples, Int16Array.of(1, 2));
-  assert.equal(event.ms, 2 / 24);
-  assert.equal("delta" in event, false);
-  for (const data of ["", "{", "null", new ArrayBuffer(4), '{"type":"response.output_audio.delta"}']) {
-    assert.equal(parse(data), null);
-  }
-});
-
 test("an audio frame on the wire is a valid append", () => {
   const socket = new RealtimeSocket("ws://x", { onEvent() {}, onClose() {}, Socket: FakeSocket });
   assert.equal(socket.sendAudio(Int16Array.of(1, 2)), false, "not open yet");
   socket.socket.open();
   assert.equal(socket.sendAudio(Int16Array.of(1, 2)), true);
   assert.deepEqual(JSON.parse(socket.socket.sent[0]), { type: "input_audio_buffer.append", audio: "AQACAA==" });
+  socket.useFormat("pcm16");
+  socket.sendAudio(Int16Array.of(1, 2));
+  const { kind, payload } = readFrame(socket.socket.sent[1].buffer);
+  assert.deepEqual([kind, ...payload], [PCM16, 1, 0, 2, 0]);
 });
 
 test("audio that the network cannot take is dropped, not queued", () => {
@@ -101,6 +96,28 @@ test("audio that the network cannot take is dropped, not queued", () => {
   socket.socket.bufferedAmount = 2 << 20;
   assert.equal(socket.sendAudio(Int16Array.of(1)), false);
   assert.deepEqual([socket.socket.sent, socket.droppedFrames], [[], 1]);
+});
+
+test("every byte is counted, both ways, over all sockets", async () => {
+  const { link, timers } = setUp();
+  await link.open();
+  const greeting = { type: "session.created", session: {} };
+  const size = JSON.stringify(greeting).length;
+  FakeSocket.all[0].open();
+  FakeSocket.all[0].receive(greeting);
+  FakeSocket.all[0].onmessage({ data: new ArrayBuffer(30) });
+  link.useFormat("pcm16");
+  link.sendAudio(new Int16Array(480));
+  assert.deepEqual(link.traffic, { in: size + 30, out: 16 + 960 });
+  FakeSocket.all[0].drop();
+  await settle();
+  timers.shift().call();
+  await settle();
+  FakeSocket.all[1].open();
+  FakeSocket.all[1].receive(greeting);
+  assert.equal(link.traffic.in, 2 * size + 30);
+  link.sendAudio(new Int16Array(1));
+  assert.equal(typeof FakeSocket.all[1].sent[0], "string", "a new session has agreed on nothing yet");
 });
 
 test("a ready server is greeted, then open", async () => {

@@ -3,7 +3,6 @@ import { test } from "node:test";
 import { StreamClock } from "../../../web/static/audio-in.js";
 import { isTyping } from "../../../web/static/keys.js";
 import { notice } from "../../../web/static/notices.js";
-import { PlaybackReporter } from "../../../web/static/playback-report.js";
 import * as settings from "../../../web/static/settings.js";
 import { timingParts } from "../../../web/static/view.js";
 
@@ -95,30 +94,6 @@ test("a day of audio keeps the clock bounded and right", () => {
   for (let i = 1; i <= 50000; i += 1) clock.sent(i * 0.02);
   assert.ok(clock.marks.length <= 3000);
   assert.ok(Math.abs(clock.timeAt(999000) - 999) < 1e-6);
-});
-
-test("playback is reported every 200 ms, and at every stop", () => {
-  const sent = [];
-  const reporter = new PlaybackReporter((event) => sent.push(event));
-  reporter.belongs("a", "r");
-  for (let i = 1; i <= 10; i += 1) reporter.at("a", i * 50.5, 1000, i * 0.05);
-  reporter.stopped("a", 530.7, 0, 0.51);
-  assert.deepEqual(sent.map((event) => event.played_ms), [50, 252, 454, 530]);
-  assert.deepEqual(sent.at(-1), { type: "antiphon.playback.report", response_id: "r", played_ms: 530, buffered_ms: 0 });
-});
-
-test("the items of one response add up, the next response starts from zero", () => {
-  const sent = [];
-  const reporter = new PlaybackReporter((event) => sent.push([event.response_id, event.played_ms]));
-  reporter.belongs("a", "r");
-  reporter.belongs("b", "r");
-  reporter.belongs("c", "s");
-  reporter.stopped("a", 300, 0, 1);
-  reporter.at("b", 100, 0, 2);
-  reporter.stopped("b", 200, 0, 3);
-  reporter.at("c", 50, 0, 4);
-  reporter.at("unknown", 50, 0, 5);
-  assert.deepEqual(sent, [["r", 300], ["r", 400], ["r", 500], ["s", 50]]);
 });
 
 test("every notice has a text", () => {

@@ -37,6 +37,8 @@ class Item {
     this.started = false;
     this.starved = false;
     this.gaps = 0;
+    this.dryFrames = 0;
+    this.silentFrames = 0;
     this.playedFrames = 0;
     this.receivedFrames = 0;
   }
@@ -67,8 +69,8 @@ class Item {
  * Turns bursts of 24 kHz PCM16 into a steady stream at the device's rate.
  *
  * Items play one after the other. Each starts when enough of it is there; a gap inside an item is
- * faded out and in and counted; `clear` fades what sounds and drops the rest. Positions count an
- * item's own audio, so a gap does not advance them.
+ * faded out and in and counted, and so is the silence that was played meanwhile; `clear` fades what
+ * sounds and drops the rest. Positions count an item's own audio, so a gap does not advance them.
  */
 export class JitterBuffer {
   /** @param {number} outRate the device's rate, samples per second */
@@ -127,12 +129,12 @@ export class JitterBuffer {
 
   /**
    * Fades out what sounds within CUT_FADE_MS and drops the rest.
-   * @returns {{id: string, playedMs: number, receivedMs: number}[]} what was heard of each item
+   * @returns {{id: string, playedMs: number, receivedMs: number, gaps: number, gapMs: number}[]}
+   *   what was heard of each item
    */
   clear() {
     const cut = this.items.map((item) => ({
-      id: item.id,
-      playedMs: this.#playedMs(item),
+      ...this.#heard(item),
       receivedMs: (item.receivedFrames * 1000) / WIRE_RATE,
     }));
     if (this.playing) this.#fadeTail();
@@ -140,14 +142,15 @@ export class JitterBuffer {
     return cut;
   }
 
-  /** Where playback stands: the current item, ms of it played, ms of audio waiting. */
+  /**
+   * Where playback stands: the current item, ms of it played, its gaps and the ms of silence in
+   * them; ms of audio waiting; the gaps of all items so far.
+   */
   position() {
-    const item = this.current;
     const staged = (this.ring.length * 1000) / this.outRate;
     const queued = (this.queuedSamples * 1000) / WIRE_RATE;
     return {
-      id: item ? item.id : null,
-      playedMs: item ? this.#playedMs(item) : 0,
+      ...(this.current ? this.#heard(this.current) : { id: null, playedMs: 0, gaps: 0, gapMs: 0 }),
       bufferedMs: staged + queued,
       underruns: this.underruns,
     };
@@ -155,8 +158,8 @@ export class JitterBuffer {
 
   /**
    * Fills `out` with the next samples, silence where there are none.
-   * Calls `notify({type, id, playedMs, offset})` with type "started" or "ended"; `offset` is the
-   * sample in `out` where it happened.
+   * Calls `notify({type, id, playedMs, gaps, gapMs, offset})` with type "started" or "ended";
+   * `offset` is the sample in `out` where it happened.
    */
   pull(out, notify) {
     out.fill(0);
@@ -164,12 +167,24 @@ export class JitterBuffer {
     while (at < out.length && this.current && this.#ready()) {
       at = this.#play(out, at, notify);
     }
+    if (at < out.length && this.current) this.#countSilence(this.current, out.length - at);
     this.#mixTail(out);
   }
 
-  #playedMs(item) {
+  #heard(item) {
     const most = (item.receivedFrames * 1000) / WIRE_RATE;
-    return Math.min(most, (item.playedFrames * 1000) / this.outRate);
+    return {
+      id: item.id,
+      playedMs: Math.min(most, (item.playedFrames * 1000) / this.outRate),
+      gaps: item.gaps,
+      gapMs: (item.silentFrames * 1000) / this.outRate,
+    };
+  }
+
+  /** Silence inside an item is a gap once more audio of it has come; until then it may be its end. */
+  #countSilence(item, frames) {
+    if (item.starved) item.dryFrames += frames;
+    else if (item.started) item.silentFrames += frames;
   }
 
   #ready() {
@@ -188,7 +203,7 @@ export class JitterBuffer {
     const count = Math.min(wanted, this.ring.length);
     if (count > 0 && !item.started) {
       item.started = true;
-      notify({ type: "started", id: item.id, playedMs: 0, offset: at });
+      notify({ type: "started", ...this.#heard(item), offset: at });
     }
     const rest = out.subarray(at, at + count);
     const before = this.ring.length;
@@ -235,7 +250,7 @@ export class JitterBuffer {
       this.items.shift();
       // A clean item earns back some of the slack that gaps have cost.
       if (item.gaps === 0) this.startMs = Math.max(START_MS, this.startMs - START_STEP_MS);
-      notify({ type: "ended", id: item.id, playedMs: this.#playedMs(item), offset });
+      notify({ type: "ended", ...this.#heard(item), offset });
     } else {
       item.starved = true;
     }
@@ -247,6 +262,8 @@ export class JitterBuffer {
   #countGap(item) {
     item.starved = false;
     item.gaps += 1;
+    item.silentFrames += item.dryFrames;
+    item.dryFrames = 0;
     this.underruns += 1;
     this.startMs = Math.min(START_MAX_MS, this.startMs + START_STEP_MS);
   }
