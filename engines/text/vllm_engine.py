@@ -156,8 +156,6 @@ class _Host:
                 env={**os.environ, **_settings(work)},
                 stdin=subprocess.DEVNULL,
                 pass_fds=numbers,
-                # Not a member of the terminal's group: the server ends it, in order.
-                start_new_session=True,
             )
         finally:
             its_stream.close()
