@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from base64 import b64decode
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -57,6 +58,9 @@ from .harness import (
 )
 
 _parse = events.parse_server_event
+
+ATTEMPTS = 3
+"""Questions asked aloud for one long answer."""
 
 
 class Watch(FrameProcessor):
@@ -202,11 +206,7 @@ class Conversation:
 
     async def interruption(self) -> None:
         """Ask aloud, and speak over the answer."""
-        start, raw_start = len(self._frames.all), len(self._raw.all)
-        self._microphone.say(read_speech(self._job.question))
-        await self._frames.first(
-            start, lambda _: self._audio_ms(start) >= HEARD_MS, f"audio of {HEARD_MS} ms"
-        )
+        raw_start = await self._long_answer()
         reply = await self._server("response.output_audio.delta", raw_start)
         cut, raw_cut = len(self._frames.all), len(self._raw.all)
         self._microphone.say(read_speech(self._job.interjection))
@@ -231,6 +231,35 @@ class Conversation:
             ),
             "next reply",
         )
+
+    async def _long_answer(self) -> int:
+        """Ask aloud until an answer is long enough to be cut; return where its events begin.
+
+        The embedded model is at times done with a word.
+        """
+        for _ in range(ATTEMPTS):
+            start, raw_start = len(self._frames.all), len(self._raw.all)
+            self._microphone.say(read_speech(self._job.question))
+            if await self._is_long(raw_start):
+                await self._heard(start, HEARD_MS)
+                return raw_start
+        raise AssertionError(f"no answer is as long as {HEARD_MS} ms")
+
+    async def _heard(self, start: int, ms: float) -> None:
+        await self._frames.first(start, lambda _: self._audio_ms(start) >= ms, f"audio of {ms} ms")
+
+    async def _is_long(self, raw_start: int) -> bool:
+        """Whether an answer comes to enough audio, known as soon as it does."""
+        audio_bytes = 0
+
+        def decided(event: Any) -> bool:
+            nonlocal audio_bytes
+            if event.type == "response.output_audio.delta":
+                audio_bytes += len(b64decode(event.delta))
+            return event.type == "response.done" or audio_bytes >= HEARD_MS * BYTES_PER_MS
+
+        decisive = await self._raw.first(raw_start, decided, "answer")
+        return bool(decisive.type != "response.done")
 
     async def end(self) -> None:
         """Close the connection the way a pipeline ends."""
