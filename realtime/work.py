@@ -325,6 +325,7 @@ def _reply_event(key: tuple[str, int], chunk: pl.ReplyChunk | End) -> ev.StageEv
                 first_clause_at=chunk.first_clause_at,
                 talker_at=chunk.talker_at,
                 code2wav_at=chunk.code2wav_at,
+                admitted_at=chunk.admitted_at,
             )
         case End():
             return _reply_ended(key, chunk)

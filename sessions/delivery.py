@@ -181,7 +181,12 @@ class Delivery:
     def _measure(self, response: Response, now: float) -> None:
         if self._unmeasured.pop(response.id, None) is not None:
             measured = measure_response(
-                response.id, response.asked_at, response.meter, response.spoken, now
+                response.id,
+                response.asked_at,
+                response.meter,
+                response.spoken,
+                now,
+                timed=response.timed,
             )
             self._state.emit(measured)
 

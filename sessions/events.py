@@ -266,6 +266,8 @@ class ReplyTimed:
     first_clause_at: float | None
     talker_at: float | None
     code2wav_at: float | None
+    admitted_at: float | None = None
+    """When there was time to speak it, where it was told."""
 
 
 class ReplyOutcome(Enum):

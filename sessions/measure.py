@@ -91,11 +91,18 @@ class Meter:
 
 
 def measure_response(
-    response_id: str, asked_at: float, meter: Meter, spoken: Spoken, now: float
+    response_id: str,
+    asked_at: float,
+    meter: Meter,
+    spoken: Spoken,
+    now: float,
+    *,
+    timed: ReplyTimed | None = None,
 ) -> ResponseMeasured:
     """Sum up a spoken response that is over for its listener.
 
-    ``asked_at`` is when the person had spoken, or the response was asked for.
+    ``asked_at`` is when the person had spoken, or the response was asked for; ``timed``
+    when it passed the stages, as far as that is known.
     """
     ledger = spoken.ledger
     generated_ms = round(ledger.generated_ms, 1)
@@ -123,6 +130,7 @@ def measure_response(
         continuous=ledger.gap_ms < CONTINUOUS_MS,
         reported=ledger.reported is not None,
         interrupted=cut and generated_ms - played_ms > TAIL_MS,
+        waited_ms=(_between_ms(timed.first_clause_at, timed.admitted_at) or 0.0) if timed else 0.0,
     )
 
 

@@ -67,3 +67,6 @@ class ResponseMeasured:
 
     interrupted: bool
     """Whether it was cut before its end was heard."""
+
+    waited_ms: float = 0.0
+    """How long it was held back because the stages had no time for one more."""

@@ -123,6 +123,17 @@ def test_a_response_is_measured_once_it_was_heard() -> None:
     assert peer.count(ResponseMeasured) == 1
 
 
+def test_how_long_a_response_was_held_back_is_told() -> None:
+    peer = Peer.attached()
+    peer.feed(ev.CreateResponse())
+    started = peer.last(wx.StartReply)
+    times = ReplyTimed(started.response_id, started.epoch, 1.0, 1.25, 2.0, 2.1, admitted_at=1.75)
+    peer.feed(times)
+    peer.reply_audio(100)
+    peer.feed(ev.Detached())
+    assert peer.last(ResponseMeasured).waited_ms == 500.0
+
+
 def test_the_first_audio_is_counted_from_the_end_of_speech() -> None:
     peer = Peer.attached(turns=VAD)
     peer.speech(600)

@@ -130,6 +130,7 @@ function replyCells(event) {
     event.interrupted && "cut off",
     event.continuous === false && "not continuous",
     event.reported === false && "estimated",
+    event.waited_ms >= 1 && `waited ${whole(event.waited_ms)} ms to begin`,
   ];
   return [
     `${whole(event.ttfa_ms)} ms`,
