@@ -62,6 +62,9 @@ class Segment:
     """A stretch of a long recording, and what was said in it."""
 
     text: str
+    """With the space ahead of it, where the language has spaces: all of them joined are the
+    whole text."""
+
     start_ms: float
     end_ms: float
     """Both from the start of the recording."""
