@@ -57,6 +57,35 @@ class Transcript:
     """Of the text's tokens, where they were asked for and the model tells them."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A stretch of a long recording, and what was said in it."""
+
+    text: str
+    """With the space ahead of it, where the language has spaces: all of them joined are the
+    whole text."""
+
+    start_ms: float
+    end_ms: float
+    """Both from the start of the recording."""
+
+    words: tuple[Word, ...] = ()
+    """With times from the start of the recording, where they were asked for."""
+
+    language: str | None = None
+    """ISO 639-1, as it was asked for or found."""
+
+    mean_logprob: float = 0.0
+    """Of its tokens, natural logarithm."""
+
+    no_speech: float = 0.0
+    """Probability that nothing was said."""
+
+    logprobs: tuple[TokenLogprob, ...] = ()
+    tokens: tuple[int, ...] = ()
+    """Ids of the recognizer's own."""
+
+
 @dataclass(frozen=True, slots=True)
 class TranscriptDelta:
     """A piece of a transcript that is still growing; pieces concatenate to the whole."""

@@ -272,6 +272,15 @@ class Limits(_Strict, frozen=True, kw_only=True):
     responses_per_minute: Positive = 600
     """Of one session; more are refused."""
 
+    speech_chars: Positive = 100_000
+    """Text of one request to be spoken; more is refused."""
+
+    speech_idle_seconds: Positive = 300
+    """A stream of speech without a message for so long, while nothing sounds, is closed."""
+
+    upload_bytes: Positive = 512 * 1024 * 1024
+    """Of a recording to be transcribed; more is refused."""
+
     tokens_per_minute: Positive = 1_000_000
     """Read and written by the responses of one session; beyond it none begins."""
 

@@ -29,7 +29,9 @@ class Flow:
 
     Audio is *spoken* by the talker, as frames, and *made* by code2wav, as sound. Both are
     held back where they are ahead of the ear by all that is allowed. Where the flow is told
-    what the reader *takes*, what is not taken counts as not heard.
+    what the reader *takes*, what is not taken counts as not heard. What is not *paced* is only
+    held back for that: it may be ahead of the ear by any amount, and the further it is, the
+    later is it due.
     """
 
     def __init__(
@@ -38,13 +40,16 @@ class Flow:
         clock: Callable[[], float] | None = None,
         *,
         read: bool = False,
+        paced: bool = True,
     ):
         """``clock``: seconds, by default those of the running loop.
 
-        ``read``: whether it will be told by :meth:`took` what the reader takes.
+        ``read``: whether it will be told by :meth:`took` what the reader takes. ``paced``:
+        whether it is held back by how far the listener is.
         """
         self._pacing = pacing or Pacing()
         self._clock = clock or asyncio.get_running_loop().time
+        self._paced = paced
         self.listener = self._new_listener()
         self._spoken_ms = 0.0
         self._taken_ms = 0.0 if read else math.inf
@@ -110,13 +115,9 @@ class Flow:
         """Note that the talker was given a clause."""
         self._clauses += 1
 
-    def answered(self) -> None:
-        """Note that all frames of a clause are there."""
-        self._clauses = max(0, self._clauses - 1)
-
-    def spoken_all(self) -> None:
-        """Note that the talker is at its end: some clauses have nothing to pronounce."""
-        self._clauses = 0
+    def answered(self, clauses: int = 1) -> None:
+        """Note that all frames of clauses are there, if they have any."""
+        self._clauses = max(0, self._clauses - clauses)
 
     def spoke(self, ms: float) -> None:
         """Note what the talker has made frames of."""
@@ -178,7 +179,7 @@ class Flow:
     def _room_at(self, now: float, ahead_ms: float) -> float:
         if self._untaken_ms + ahead_ms >= self._pacing.lead_ms:
             return math.inf
-        return self.listener.room_at(now, ahead_ms)
+        return self.listener.room_at(now, ahead_ms) if self._paced else now
 
     def _new_listener(self) -> Listener:
         first_due = self._clock() + self._pacing.first_audio_ms / 1000

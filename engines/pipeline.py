@@ -15,6 +15,7 @@ from .chunks import (
     CallDelta,
     Fitted,
     PcmChunk,
+    Segment,
     SpeechFrames,
     SpokenWords,
     TextDelta,
@@ -40,6 +41,18 @@ class Reply(StageStream[None, ReplyChunk], Protocol):
         that its audio is heard as it is made.
         """
         ...
+
+
+class Speech(StageStream[str, SpokenWords | PcmChunk], Protocol):
+    """Text in, in pieces as it is written; speech of it out."""
+
+    def played(self, played_ms: float, until_ms: float) -> None:
+        """As :meth:`Reply.played`, where it is paced."""
+        ...
+
+
+Transcription: TypeAlias = StageStream[PcmChunk, Segment]
+"""A recording in, of any one rate; its segments out, each as soon as it is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +124,43 @@ class ReplyRequest:
     truncation: Truncation = Truncation()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeakRequest:
+    """Ask for a text to be spoken."""
+
+    request_id: str
+    voice: str | None = None
+    """A name out of :attr:`Pipeline.voices`; ``None`` for the default."""
+
+    speed: float = 1.0
+    """Rate of speech, 1 is the voice's own."""
+
+    paced: bool = False
+    """Whether somebody hears it as it comes, so that it need not be far ahead of the ear.
+    Otherwise it is made as fast as it is taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscribeRequest:
+    """Ask for what is said in a recording of any length."""
+
+    request_id: str
+    language: str | None = None
+    """ISO 639-1, or ``None`` to let the recognizer decide."""
+
+    prompt: str = ""
+    """Words to expect."""
+
+    translate: bool = False
+    """Whether the text shall be English, whatever is spoken."""
+
+    words: bool = False
+    """Whether the times of words are wanted."""
+
+    logprobs: bool = False
+    temperature: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Readiness:
     """Whether the first request would be served at full speed, stage by stage."""
@@ -172,6 +222,22 @@ class Pipeline(Protocol):
 
     def reply(self, request: ReplyRequest) -> Reply:
         """Generate an answer; spoken audio is :data:`OUTPUT_RATE` s16le mono."""
+        ...
+
+    def speak(self, request: SpeakRequest) -> Speech:
+        """Speak text as it comes; spoken audio is :data:`OUTPUT_RATE` s16le mono.
+
+        Raises:
+            StageFailure: there is no such voice (``voice_unknown``).
+        """
+        ...
+
+    def transcribe(self, request: TranscribeRequest) -> Transcription:
+        """Transcribe a recording, behind everything that is live.
+
+        Raises:
+            StageFailure: the recognizer does not know the language, or can't translate.
+        """
         ...
 
     def statistics(self) -> Mapping[str, Mapping[str, float]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -83,6 +84,7 @@ class RealtimeService:
         self._recordings = recordings
         self._on_measured = on_measured
         self._open: dict[str, tuple[Session, Socket]] = {}
+        self._others: set[Socket] = set()
         self._opened = 0
         self._ended = Counter[str]()
         self._places = 0
@@ -91,7 +93,7 @@ class RealtimeService:
     @property
     def open_sessions(self) -> int:
         """How many sessions there are now."""
-        return len(self._open)
+        return len(self._open) + len(self._others)
 
     @property
     def opened(self) -> int:
@@ -109,6 +111,16 @@ class RealtimeService:
             return None
         self._places += 1
         return Place(self)
+
+    @contextmanager
+    def counting(self, socket: Socket) -> Generator[None, None, None]:
+        """Count a socket of another kind as a session, and end it when the server stops."""
+        self._others.add(socket)
+        self._opened += 1
+        try:
+            yield
+        finally:
+            self._others.remove(socket)
 
     def give_back(self) -> None:
         """Free what :meth:`reserve` took; a :class:`Place` does it when left."""
@@ -205,7 +217,7 @@ class RealtimeService:
     async def stop(self) -> None:
         """Say goodbye to every client, and open nothing more."""
         self._stopping = True
-        sockets = [socket for _, socket in self._open.values()]
+        sockets = [*self._others, *(socket for _, socket in self._open.values())]
         goodbyes = (socket.close(GOING_AWAY, "the server is stopping") for socket in sockets)
         for result in await asyncio.gather(*goodbyes, return_exceptions=True):
             if isinstance(result, BaseException) and not isinstance(result, Disconnected):

@@ -127,6 +127,20 @@ class Gate:
             raise _refused_origin()
         return guest
 
+    def admit_socket(self, socket: HTTPConnection, subprotocols: Sequence[str]) -> None:
+        """Let a client open a socket that is no session: a key opens it, a secret does not.
+
+        Raises:
+            Refusal: it may not.
+        """
+        sent = credentials(socket.headers, subprotocols)
+        key = next((each for each in sent if self._keys and each.value in self._keys), None)
+        if self._keys and key is None:
+            raise _refused_key(sent)
+        shown = key is not None and key.carrier is Carrier.DELIBERATE
+        if not shown and not self._is_friendly(socket):
+            raise _refused_origin()
+
     def _recognize(self, sent: Sequence[Credential]) -> tuple[Guest, Carrier | None]:
         """Who it is, and how that was shown; several credentials may be sent, one will do."""
         refused: SecretRefused | None = None

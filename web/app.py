@@ -23,6 +23,7 @@ from ..engines.pipeline import Pipeline
 from ..engines.stage import StageFailure
 from ..realtime.secrets import SecretStore
 from ..realtime.service import RealtimeService
+from ..realtime.speech_service import SpeechService
 from .access import Gate, Guard
 from .api_keys import Keys, load_keys
 from .client_secrets import ClientSecretRoutes
@@ -30,6 +31,10 @@ from .errors import http_error, not_allowed, not_found
 from .measures import LAGS, Histogram, Measures
 from .metrics import CONTENT_TYPE, Metrics
 from .realtime import RealtimeRoute
+from .speech import SpeechRoute
+from .speech_request import STOCK_SPEECH_VOICES
+from .speech_stream import SpeechStreamRoute
+from .transcriptions import TranscriptionRoutes
 from .watchdog import Watchdog
 
 logger = logging.getLogger(__name__)
@@ -75,7 +80,11 @@ class Server:
         secrets = SecretStore()
         self._gate = Gate(access, load_keys(access) if keys is None else keys, secrets)
         self._realtime = RealtimeRoute(self.service, pipeline, self._gate)
+        streams = SpeechService(deployment, pipeline, self.service, STOCK_SPEECH_VOICES)
+        self._speech_stream = SpeechStreamRoute(streams, self.service, pipeline, self._gate)
         self._secrets = ClientSecretRoutes(self.service, pipeline, secrets, deployment.model)
+        self._speech = SpeechRoute(pipeline, deployment.limits)
+        self._transcriptions = TranscriptionRoutes(pipeline, deployment.limits)
         lags = Histogram(LAGS)
         self._watchdog = Watchdog(lags.observe)
         self._metrics = Metrics(measures, self.service, pipeline, self._watchdog, lags)
@@ -115,7 +124,10 @@ class Server:
             Route("/v1/sessions", self._sessions),
             Route("/v1/models/{model}", self._model),
             *self._secrets.routes(),
+            *self._transcriptions.routes(),
+            *self._speech.routes(),
             *(WebSocketRoute(path, self._realtime.serve) for path in SOCKETS),
+            WebSocketRoute("/v1/audio/speech/stream", self._speech_stream.serve),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
 
@@ -134,6 +146,7 @@ class Server:
 
     async def _start(self) -> None:
         try:
+            await asyncio.to_thread(self._speech.prepare)
             await self._pipeline.start()
         except StageFailure as failure:
             self._failure = failure.error.message

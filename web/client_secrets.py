@@ -21,6 +21,7 @@ from ..realtime.wire_session import session_object, session_patch
 from ..sessions.errors import ErrorInfo, Refusal
 from ..sessions.ids import IdSource
 from ..sessions.settings import SessionKind
+from .bodies import BodyTooLarge, read_body
 from .errors import refusal
 
 Json = dict[str, Any]
@@ -44,10 +45,6 @@ class _SecretIn(msgspec.Struct):
 
 class _Kind(msgspec.Struct):
     type: Literal["realtime", "transcription"] | None = None
-
-
-class _TooLarge(Exception):
-    pass
 
 
 class ClientSecretRoutes:
@@ -88,8 +85,8 @@ class ClientSecretRoutes:
             message = "The models are still loading; try again."
             return refusal(503, "server_starting", message, retry_after_s=1)
         try:
-            made = make(await _body(request))
-        except _TooLarge:
+            made = make(await read_body(request, BODY_BYTES))
+        except BodyTooLarge:
             message = f"The body may have at most {BODY_BYTES // 1024} KiB."
             return refusal(413, "request_too_large", message)
         except StoreFull as full:
@@ -150,20 +147,6 @@ def _kind(raw: bytes) -> SessionKind:
     except msgspec.ValidationError as error:
         raise Refused(wrong_type(error, None, "session")) from None
     return SessionKind(name or "realtime")
-
-
-async def _body(request: Request) -> bytes:
-    """Return the body; an empty one is an empty object.
-
-    Raises:
-        _TooLarge: it is longer than :data:`BODY_BYTES`.
-    """
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > BODY_BYTES:
-            raise _TooLarge
-    return bytes(body).strip() or b"{}"
 
 
 def _told(error: ErrorInfo) -> Response:

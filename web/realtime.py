@@ -40,19 +40,13 @@ class RealtimeRoute:
             answer = refusal(refused.status, refused.code, refused.message)
             await socket.send_denial_response(answer)
             return
-        if (busy := self._busy()) is not None:
+        if (busy := not_now(self._service, self._pipeline)) is not None:
             await socket.send_denial_response(busy)
             return
         # Reserved before anything is awaited: upgrades that come together share the room.
         place = self._service.reserve()
         if place is None:
-            full = refusal(
-                503,
-                "too_many_sessions",
-                "The server is full; try again later.",
-                retry_after_s=FULL_S,
-            )
-            await socket.send_denial_response(full)
+            await socket.send_denial_response(full())
             return
         with place:
             await socket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
@@ -64,17 +58,26 @@ class RealtimeRoute:
                 defaults=begins.defaults,
             )
 
-    def _busy(self) -> Response | None:
-        if self._service.stopping:
-            return refusal(503, "server_stopping", "The server is stopping.", retry_after_s=FULL_S)
-        if not self._pipeline.readiness.ready:
-            return refusal(
-                503,
-                "server_starting",
-                "The models are still loading; try again.",
-                retry_after_s=STARTING_S,
-            )
-        return None
+
+def not_now(service: RealtimeService, pipeline: Pipeline) -> Response | None:
+    """Return the answer while nobody is let in, or nothing."""
+    if service.stopping:
+        return refusal(503, "server_stopping", "The server is stopping.", retry_after_s=FULL_S)
+    if not pipeline.readiness.ready:
+        return refusal(
+            503,
+            "server_starting",
+            "The models are still loading; try again.",
+            retry_after_s=STARTING_S,
+        )
+    return None
+
+
+def full() -> Response:
+    """Return the answer where there is no room for one more."""
+    return refusal(
+        503, "too_many_sessions", "The server is full; try again later.", retry_after_s=FULL_S
+    )
 
 
 def _kind(socket: WebSocket, begins: Opened) -> SessionKind:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..chunks import End, PcmChunk
+from ..chunks import End, StageError
 from ..deployment import Deployment, Pacing
 from ..flow import Flow
 from ..pipeline import (
@@ -20,43 +20,23 @@ from ..pipeline import (
     Reply,
     ReplyChunk,
     ReplyRequest,
+    SpeakRequest,
+    Speech,
+    TranscribeRequest,
+    Transcription,
 )
+from ..speech.talker import TalkRequest
 from ..stage import Stage, StageFailure
-from ..streams import Inbox, TaskStream
 from .gate import Gate
-from .reply import first_error, reply_chunks
+from .outlet import FlowStream, first_error
+from .reply import reply_chunks
+from .speech import Spoken, speech_chunks
 from .stages import CanSee, CanWarm, CascadeStages, HasState, HasStatistics, build_stages
 
 logger = logging.getLogger(__name__)
 
 OnProgress: TypeAlias = Callable[[str], None]
 """Is told what the start is about, in a few words for a person."""
-
-
-class ReplyStream(TaskStream[None, ReplyChunk]):
-    """A reply under way, paced by how far its listener is."""
-
-    def __init__(
-        self,
-        name: str,
-        work: Callable[[Inbox[None]], AsyncGenerator[ReplyChunk | End, None]],
-        flow: Flow,
-        *,
-        on_done: Callable[[End], None],
-    ) -> None:
-        super().__init__(name, work, on_done=on_done)
-        self._flow = flow
-
-    def played(self, played_ms: float, until_ms: float) -> None:
-        """Say how far the listener is, and how far it plays on by itself."""
-        self._flow.played(played_ms, until_ms)
-
-    async def __aiter__(self) -> AsyncIterator[ReplyChunk | End]:
-        """As any stream; audio that is not taken counts as not heard."""
-        async for item in super().__aiter__():
-            if isinstance(item, PcmChunk):
-                self._flow.took(len(item.pcm) / 2 / item.rate * 1000)
-            yield item
 
 
 class CascadePipeline:
@@ -93,8 +73,8 @@ class CascadePipeline:
         self._tell: OnProgress = on_progress or (lambda text: None)
         self._states = {name: "closed" for name, _ in stages.named()}
         self._warming: asyncio.Task[None] | None = None
-        self._replies = 0
-        self._running = 0
+        self._replies = _Requests()
+        self._speeches = _Requests()
 
     @property
     def model(self) -> str:
@@ -162,21 +142,54 @@ class CascadePipeline:
 
     def reply(self, request: ReplyRequest) -> Reply:
         """Generate an answer; a stage that can't serve it ends the stream as failed."""
-        self._replies += 1
-        self._running += 1
+        self._replies.begin()
         flow = Flow(self._pacing, read=True)
-        return ReplyStream(
+        return FlowStream[None, ReplyChunk](
             f"reply-{request.request_id}",
             lambda inbox: reply_chunks(self._stages, request, flow, self._gate),
             flow,
-            on_done=lambda end: self._count_end(),
+            on_done=self._replies.end,
         )
 
+    def speak(self, request: SpeakRequest) -> Speech:
+        """Speak text as it comes; a stage that can't serve it ends the stream as failed.
+
+        Raises:
+            StageFailure: there is no such voice (``voice_unknown``).
+            ValueError: the talker has no such speed.
+        """
+        voices = self.voices
+        if request.voice is not None and voices and request.voice not in voices:
+            known = ", ".join(voices)
+            raise StageFailure(StageError("voice_unknown", f"expected a voice out of {known}"))
+        asked = TalkRequest(request_id=request.request_id, voice=request.voice, speed=request.speed)
+        self._speeches.begin()
+        flow = Flow(self._pacing, read=True, paced=request.paced)
+        return FlowStream[str, Spoken](
+            f"speak-{request.request_id}",
+            lambda inbox: speech_chunks(self._stages, asked, flow, self._gate, inbox),
+            flow,
+            on_done=self._speeches.end,
+        )
+
+    def transcribe(self, request: TranscribeRequest) -> Transcription:
+        """Transcribe a recording, behind everything that is live.
+
+        Raises:
+            StageClosed: the pipeline is not running.
+            StageFailure: the recognizer does not know the language, can't translate, or reads
+                too many recordings.
+        """
+        return self._stages.recognizer.transcribe(request)
+
     def statistics(self) -> Mapping[str, Mapping[str, float]]:
-        """Numbers of each stage by its name, and of the replies as a whole."""
+        """Numbers of each stage by its name, of the replies as a whole, and of other speech."""
         counted = {name: _counters(stage) for name, stage in self._stages.named()}
-        replies = {"requests": self._replies, "running": self._running} | self._gate.statistics()
-        return {"reply": replies} | {name: each for name, each in counted.items() if each}
+        whole = {
+            "reply": self._replies.statistics() | self._gate.statistics(),
+            "speech": self._speeches.statistics(),
+        }
+        return whole | {name: each for name, each in counted.items() if each}
 
     def _speaking(self) -> dict[str, Mapping[str, float]]:
         """Statistics of the stages that every second of speech passes."""
@@ -218,8 +231,26 @@ class CascadePipeline:
     def _state(self, name: str, stage: Stage[Any, Any, Any]) -> str:
         return stage.state if isinstance(stage, HasState) else self._states[name]
 
-    def _count_end(self) -> None:
+
+class _Requests:
+    """How many there were, and are."""
+
+    def __init__(self) -> None:
+        self._begun = 0
+        self._running = 0
+
+    def begin(self) -> None:
+        """Count one."""
+        self._begun += 1
+        self._running += 1
+
+    def end(self, _end: End) -> None:
+        """One is over."""
         self._running -= 1
+
+    def statistics(self) -> dict[str, float]:
+        """By name."""
+        return {"requests": self._begun, "running": self._running}
 
 
 def _counters(stage: object) -> Mapping[str, float]:

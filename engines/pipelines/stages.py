@@ -13,6 +13,7 @@ from ..chunks import (
     Fitted,
     Latents,
     PcmChunk,
+    Segment,
     SpeechFrames,
     SpokenWords,
     TextDelta,
@@ -25,7 +26,7 @@ from ..deployment import (
     ScriptedTalkerConfig,
     Stages,
 )
-from ..pipeline import ListenRequest, RecognizeRequest
+from ..pipeline import ListenRequest, RecognizeRequest, TranscribeRequest
 from ..speech.code2wav import Code2wavStage, DecodeRequest
 from ..speech.recognizer import WhisperStage
 from ..speech.scripted_recognizer import ScriptedRecognizerStage
@@ -38,9 +39,30 @@ from ..text.scripted_ar import ScriptedArStage
 from ..text.vllm_ar import VllmStage
 
 Vad: TypeAlias = Stage[ListenRequest, PcmChunk, SpeechFrames]
-Recognizer: TypeAlias = Stage[RecognizeRequest, PcmChunk, TranscriptDelta | Transcript]
 Ar: TypeAlias = Stage[GenerateRequest, None, TextDelta | CallDelta | Fitted]
 Code2wav: TypeAlias = Stage[DecodeRequest, Latents, SpokenWords | PcmChunk]
+
+
+class Recognizer(Protocol):
+    """A stage of utterances to text that can also read recordings of any length."""
+
+    async def start(self) -> None:
+        """As :meth:`~..stage.Stage.start`."""
+        ...
+
+    def open(
+        self, request: RecognizeRequest
+    ) -> StageStream[PcmChunk, TranscriptDelta | Transcript]:
+        """As :meth:`~..stage.Stage.open`."""
+        ...
+
+    def transcribe(self, request: TranscribeRequest) -> StageStream[PcmChunk, Segment]:
+        """As :meth:`~..pipeline.Pipeline.transcribe`."""
+        ...
+
+    async def close(self) -> None:
+        """As :meth:`~..stage.Stage.close`."""
+        ...
 
 
 class Talker(Protocol):

@@ -144,11 +144,18 @@ class ClauseSplitter:
         """Add text; return the clauses that are now certain."""
         return [clause for char in text for clause in self._push(char)]
 
-    def flush(self) -> list[Clause]:
-        """Return what is left; the splitter is then as new."""
+    def flush(self, *, goes_on: bool = False) -> list[Clause]:
+        """Return what is left; the splitter is then as new.
+
+        ``goes_on``: the speech does, so the next clause is not cut as early as a first one.
+        """
         rest = self._buffer
+        spoken = is_speakable(rest)
+        heard = goes_on and (spoken or self._spoken)
         self._reset()
-        return [Clause(rest)] if is_speakable(rest) else []
+        if heard:
+            self._spoken, self._limit = True, HARD_LIMIT
+        return [Clause(rest)] if spoken else []
 
     def _push(self, char: str) -> list[Clause]:
         cuts = self._resolve(char) if self._unsure and not char.isspace() else []

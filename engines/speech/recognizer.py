@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,34 +15,29 @@ from numpy.typing import NDArray
 from ...codecs.pcm import to_float
 from ...codecs.resample import resample
 from ..catalog import require
-from ..chunks import End, PcmChunk, StageError, TokenLogprob, Transcript, TranscriptDelta
+from ..chunks import (
+    End,
+    PcmChunk,
+    Segment,
+    StageError,
+    TokenLogprob,
+    Transcript,
+    TranscriptDelta,
+)
 from ..deployment import WhisperConfig
-from ..pipeline import RecognizeRequest
-from ..stage import StageFailure, StageStream
-from ..streams import INPUT_BOUND, Inbox
-from .hearing.guess import Guess, collapse, is_doubtful, is_runaway, is_silence
-from .hearing.levels import frame_levels
+from ..pipeline import RecognizeRequest, TranscribeRequest
+from ..stage import StageClosed, StageFailure, StageStream
+from ..streams import INPUT_BOUND, Inbox, TaskStream
+from .hearing.guess import Guess
+from .hearing.reading import Wanted, read_piece
 from .hearing.spelling import fit_tokens
 from .hearing.whisper import Whisper
-from .hearing.windows import (
-    FULL_SECONDS,
-    RATE,
-    SHORTEST_SECONDS,
-    pieces,
-    sound_span,
-    window_seconds,
-)
+from .hearing.windows import FULL_SECONDS, RATE, SHORTEST_SECONDS, pieces
+from .recording import INPUT_CHUNKS, RECORDINGS, Recording
 from .worker import Worker
 
 MAX_SECONDS = 600
 """Of one utterance; a longer one is refused."""
-
-SILENCE_DB = -60.0
-"""Where nothing is louder, nobody spoke: the softest speech of a usable microphone peaks
-20 dB above."""
-
-PROMPTED_NOISE = 0.45
-"""Probability that nothing was said above which a prompt may have been repeated into noise."""
 
 WARM_UP_SECONDS = (SHORTEST_SECONDS, 10, FULL_SECONDS)
 """Windows read once at start: the first of each size allocates its memory."""
@@ -105,9 +99,11 @@ class WhisperStage:
         self._cache_root = cache_root
         self._worker = Worker("recognizer", config.concurrency, clock=clock)
         self._model: Whisper | None = None
-        self._counted = dict.fromkeys(
-            ("audio_seconds", "busy_seconds", "second_tries", "partials"), 0.0
+        self._counted: dict[str, float] = dict.fromkeys(
+            ("audio_seconds", "busy_seconds", "second_tries", "partials", "recordings"), 0.0
         )
+        self._recordings: list[TaskStream[PcmChunk, Segment]] = []
+        """Open now, and some that are over."""
 
     async def start(self) -> None:
         """Load and warm up.
@@ -136,6 +132,32 @@ class WhisperStage:
 
         return self._worker.open(f"recognizer {request.request_id}", work, input_bound=INPUT_BOUND)
 
+    def transcribe(self, request: TranscribeRequest) -> StageStream[PcmChunk, Segment]:
+        """Begin a recording of any length, of any one rate, read while it comes in.
+
+        Raises:
+            StageClosed: the stage is not running.
+            StageFailure: the language is unknown (``unsupported_language``), the model can't
+                translate (``cannot_translate``), or too many are read (``overloaded``).
+        """
+        if (model := self._model) is None:
+            raise StageClosed("recognizer")
+        language = model.known_language(request.language)
+        if request.translate and not model.multilingual:
+            what = f"the recognizer's model, {self._config.model}, knows English only"
+            raise StageFailure(StageError("cannot_translate", what))
+        self._recordings = [each for each in self._recordings if not each.done]
+        if len(self._recordings) >= RECORDINGS:
+            what = f"{RECORDINGS} recordings are being transcribed; try again"
+            raise StageFailure(StageError("overloaded", what, retry_after_ms=2000))
+        request = replace(request, language=language)
+        recording = Recording(model, self._worker, request, self._counted)
+        name = f"recording {request.request_id}"
+        stream = self._worker.open(name, recording.read, input_bound=INPUT_CHUNKS)
+        self._counted["recordings"] += 1
+        self._recordings.append(stream)
+        return stream
+
     async def warm(self) -> None:
         """Make the next utterance as quick as if another had just been read."""
         if (model := self._model) is not None:
@@ -147,8 +169,8 @@ class WhisperStage:
         self._model = None
 
     def statistics(self) -> Mapping[str, float]:
-        """Streams open and ended, seconds of audio read and of work, windows read twice, and
-        partial transcripts.
+        """Streams open and ended, seconds of audio read and of work, windows read twice,
+        partial transcripts, and recordings.
         """
         return self._worker.statistics() | self._counted
 
@@ -203,39 +225,14 @@ def _transcribe(model: Whisper, request: RecognizeRequest, utterance: Utterance)
         samples = pieces(utterance.samples(FULL_SECONDS))[:1]
     else:
         samples = pieces(utterance.samples())
+    wanted = Wanted(language=request.language, prompt=request.prompt, logprobs=request.logprobs)
     for piece in samples:
-        if found := _read(model, request, piece, reading):
+        found, tries = read_piece(model, wanted, piece, once=request.partial)
+        reading.second_tries += tries
+        if found:
             reading.add(found)
     reading.busy_seconds = time.perf_counter() - started
     return reading
-
-
-def _read(
-    model: Whisper, request: RecognizeRequest, samples: NDArray[np.float32], reading: Reading
-) -> Guess | None:
-    """What is said in ``samples``; ``None`` where nothing is."""
-    levels = frame_levels(samples)
-    if not levels.size or levels.max() < SILENCE_DB:
-        return None
-    first, last = sound_span(levels)
-    look = partial(
-        model.guess,
-        samples,
-        last_sound=last,
-        language=request.language,
-        logprobs=request.logprobs,
-    )
-    found = look(seconds=window_seconds(len(samples)), prompt=request.prompt)
-    misled = bool(request.prompt) and found.no_speech > PROMPTED_NOISE
-    if not is_silence(found) and (misled or is_doubtful(found, last - first)):
-        if request.partial:
-            return None
-        # Whisper is surest of itself in the window it was trained on, and without a prompt.
-        reading.second_tries += 1
-        found = look(seconds=FULL_SECONDS)
-        if is_runaway(found, last - first):
-            found = replace(found, text=collapse(found.text))
-    return None if is_silence(found) else found
 
 
 def _warm_up(model: Whisper, windows: tuple[int, ...] = WARM_UP_SECONDS) -> None:

@@ -1,4 +1,4 @@
-"""The examples of README.md's section on clients, run as they stand there."""
+"""The examples of README.md's sections on clients and speech, run as they stand there."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ RUN_SECONDS = 90.0
 ADDRESS = "127.0.0.1:8000"
 
 
-def section() -> str:
-    """Return the text of "Use your client"."""
+def section(title: str) -> str:
+    """Return the text of a section."""
     text = README.read_text(encoding="utf-8")
-    found = re.search(r"^## Use your client\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    assert found, "README.md has no section 'Use your client'"
+    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert found, f"README.md has no section '{title}'"
     return found[1]
 
 
-def example(package: str) -> str:
-    """Return the indented block that imports from a package."""
-    blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", section(), re.MULTILINE)
+def example(package: str, title: str = "Use your client") -> str:
+    """Return the indented block of a section that imports from a package."""
+    blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", section(title), re.MULTILINE)
     mark = re.compile(rf"from ['\"]?{re.escape(package)}\b")
     (found,) = [block for block in blocks if mark.search(block)]
     return re.sub(r"^    ", "", found, flags=re.MULTILINE).strip() + "\n"
@@ -44,7 +44,11 @@ def printed(command: list[str], text: str, server: Server, folder: Path, suffix:
     script = folder / f"example{suffix}"
     script.write_text(text.replace(ADDRESS, f"127.0.0.1:{server.port}"), encoding="utf-8")
     done = subprocess.run(
-        [*command, str(script)], capture_output=True, encoding="utf-8", timeout=RUN_SECONDS
+        [*command, str(script)],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=RUN_SECONDS,
+        cwd=folder,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout
@@ -53,6 +57,14 @@ def printed(command: list[str], text: str, server: Server, folder: Path, suffix:
 def test_openai(scripted_server: Server, tmp_path: Path) -> None:
     told = printed([sys.executable], example("openai"), scripted_server, tmp_path, ".py")
     assert "sky" in told
+
+
+def test_speech_alone(scripted_server: Server, tmp_path: Path) -> None:
+    text = example("openai", "Speech alone")
+    assert len(text.splitlines()) == 3
+    assert printed([sys.executable], text, scripted_server, tmp_path, ".py") == ""
+    # About a second at 64 kbit/s.
+    assert 4_000 < (tmp_path / "hello.mp3").stat().st_size < 20_000
 
 
 def test_openai_agents(scripted_server: Server, tmp_path: Path) -> None:

@@ -17,10 +17,12 @@ PACING = Pacing(lead_ms=1000, first_audio_ms=300)
 CHUNK_MS = 100.0
 
 
-def with_flow(scenario: Callable[[Flow], Awaitable[T]], *, read: bool = False) -> T:
+def with_flow(
+    scenario: Callable[[Flow], Awaitable[T]], *, read: bool = False, paced: bool = True
+) -> T:
     async def main() -> T:
         async with asyncio.timeout(600):
-            return await scenario(Flow(PACING, read=read))
+            return await scenario(Flow(PACING, read=read, paced=paced))
 
     return run_simulated(main())
 
@@ -157,7 +159,7 @@ def test_a_listener_is_pressed_where_he_runs_dry_and_work_waits() -> None:
         assert not flow.pressed, "nothing is left to make"
         flow.asked()
         assert flow.pressed
-        flow.spoken_all()
+        flow.answered()
         assert not flow.pressed, "that clause has nothing to pronounce"
 
     with_flow(scenario)
@@ -196,3 +198,21 @@ def test_a_reply_rests_while_nobody_reads_it() -> None:
         assert not flow.resting
 
     with_flow(scenario, read=True)
+
+
+def test_what_is_not_paced_is_only_held_back_by_its_reader() -> None:
+    async def scenario(flow: Flow) -> None:
+        await make(flow, 1000)
+        assert now() == 0
+        assert await held(flow.wait_to_make())
+        assert await held(flow.wait_to_speak())
+        since = now()
+        for taken in range(10):
+            flow.took(1000)
+            await make(flow, 1000)
+            # As if it was heard from the moment it was made: the further ahead, the later due.
+            assert flow.due == pytest.approx(1 + since + taken)
+        assert now() == since
+        assert not flow.pressed
+
+    with_flow(scenario, read=True, paced=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -15,6 +15,7 @@ from antiphon.engines.chunks import (
     End,
     EndReason,
     PcmChunk,
+    Segment,
     SpeechFrames,
     SpokenWords,
     StageError,
@@ -34,6 +35,10 @@ from antiphon.engines.pipeline import (
     Reply,
     ReplyChunk,
     ReplyRequest,
+    SpeakRequest,
+    Speech,
+    TranscribeRequest,
+    Transcription,
 )
 from antiphon.engines.stage import StageFailure
 from antiphon.engines.streams import Inbox, TaskStream
@@ -49,11 +54,18 @@ LOUD = b"\x10\x27" * (FRAME_BYTES // 2)
 
 QUIET = bytes(FRAME_BYTES)
 
+SAID_MS = 200
+"""Audio of each word of a text to be spoken."""
+
 BROKEN = StageError("broken", "The part is broken.")
 
-Made: TypeAlias = ReplyChunk | TranscriptDelta | Transcript | End
+Made: TypeAlias = ReplyChunk | TranscriptDelta | Transcript | Segment | End
 Step: TypeAlias = float | asyncio.Event | Callable[[], None] | Made
 """A pause in seconds, something to wait for, to call, or to yield."""
+
+Request: TypeAlias = (
+    ListenRequest | RecognizeRequest | ReplyRequest | SpeakRequest | TranscribeRequest
+)
 
 InT = TypeVar("InT")
 OutT = TypeVar("OutT")
@@ -107,10 +119,29 @@ class FakeReply(TaskStream[None, ReplyChunk]):
         self._playback.append((self._id, played_ms, until_ms))
 
 
+class FakeSpeech(TaskStream[str, SpokenWords | PcmChunk]):
+    """Speech that plays its steps, or says each word as soon as it comes."""
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[Inbox[str]], AsyncGenerator[Any, None]],
+        playback: list[tuple[str, float, float]],
+        on_done: Callable[[End], None],
+    ) -> None:
+        super().__init__(f"fake {name}", work, on_done=on_done)
+        self._id = name
+        self._playback = playback
+
+    def played(self, played_ms: float, until_ms: float) -> None:
+        self._playback.append((self._id, played_ms, until_ms))
+
+
 class FakePipeline:
     """Answers with scripts, hears given lines, and tells speech by a frame's first sample.
 
-    A script is used once; the last of each list is used again and again.
+    A script is used once; the last of each list is used again and again. Text to be spoken is
+    said a word at a time, :data:`SAID_MS` each, where there is no script for it.
     """
 
     def __init__(
@@ -118,6 +149,8 @@ class FakePipeline:
         *,
         replies: Sequence[Sequence[Step]] = (spoken("hello there"),),
         heard: Sequence[Sequence[Step]] = ((Transcript("hi", 500),),),
+        speeches: Sequence[Sequence[Step]] = (),
+        recordings: Sequence[Sequence[Step]] = ((Segment(text=" Hi.", start_ms=0, end_ms=500),),),
         probability: Callable[[int], float] = loudness,
         voices: tuple[str, ...] = ("ada", "bob"),
         ready: bool = True,
@@ -127,7 +160,8 @@ class FakePipeline:
         self.sees = False
         self.probability = probability
         self.refused: dict[str, StageError] = {}
-        """Error to raise instead of opening a ``listen``, ``recognize`` or ``reply``."""
+        """Error to raise instead of opening a ``listen``, ``recognize``, ``reply``, ``speak``
+        or ``transcribe``."""
 
         self.listening_breaks_after: deque[int] = deque()
         """For each voice activity stream, how many chunks it survives."""
@@ -140,9 +174,15 @@ class FakePipeline:
         self.listening_gate.set()
 
         self.start_failure: Exception | None = None
-        self.requests: list[ListenRequest | RecognizeRequest | ReplyRequest] = []
+        self.requests: list[Request] = []
         self.audio_heard: list[bytes] = []
         """What each recognition was given."""
+
+        self.recorded: list[PcmChunk] = []
+        """What transcriptions of recordings were given, one after another."""
+
+        self.text_said: list[str] = []
+        """What each speech was given so far."""
 
         self.expected = 0
         """How often the end of a turn was announced."""
@@ -156,6 +196,8 @@ class FakePipeline:
         self._none_open.set()
         self._replies = deque(replies)
         self._heard = deque(heard)
+        self._speeches = deque(speeches)
+        self._recordings = deque(recordings)
         self._state = "ready" if ready else "starting"
 
     @property
@@ -188,6 +230,26 @@ class FakePipeline:
         self._opened()
         return FakeReply(request.request_id, steps, self.playback, self._gone)
 
+    def speak(self, request: SpeakRequest) -> Speech:
+        if request.voice not in (None, *self.voices):
+            raise StageFailure(StageError("voice_unknown", "expected another voice"))
+        self._note("speak", request)
+        steps = _next(self._speeches) if self._speeches else None
+        number = len(self.text_said)
+        self.text_said.append("")
+        self._opened()
+        return FakeSpeech(
+            request.request_id,
+            lambda inbox: self._said(inbox, number, steps),
+            self.playback,
+            self._gone,
+        )
+
+    def transcribe(self, request: TranscribeRequest) -> Transcription:
+        self._note("transcribe", request)
+        steps = _next(self._recordings)
+        return self._stream(request.request_id, lambda inbox: self._transcribed(inbox, steps))
+
     def statistics(self) -> Mapping[str, Mapping[str, float]]:
         return {"fake": {"open": self.open_streams}}
 
@@ -200,7 +262,7 @@ class FakePipeline:
         async with asyncio.timeout(30):
             await self._none_open.wait()
 
-    def _note(self, name: str, request: ListenRequest | RecognizeRequest | ReplyRequest) -> None:
+    def _note(self, name: str, request: Request) -> None:
         if (error := self.refused.get(name)) is not None:
             raise StageFailure(error)
         self.requests.append(request)
@@ -236,6 +298,31 @@ class FakePipeline:
             if whole:
                 yield SpeechFrames(tuple(self.probability(int(s)) for s in samples), FRAME_MS)
 
+    async def _said(
+        self, inbox: Inbox[str], number: int, steps: Sequence[Step] | None
+    ) -> AsyncGenerator[Any, None]:
+        at_ms = 0
+        async for piece in inbox:
+            self.text_said[number] += piece
+            for word in piece.split() if steps is None else ():
+                yield SpokenWords((Word(word, at_ms, at_ms + SAID_MS),))
+                yield PcmChunk(tone(SAID_MS), RATE)
+                at_ms += SAID_MS
+        async for made in _played(steps or ()):
+            yield made
+
+    async def _transcribed(
+        self, inbox: Inbox[PcmChunk], steps: Sequence[Step]
+    ) -> AsyncGenerator[Segment | End, None]:
+        """One step for each chunk; what is left at the end."""
+        left = deque(steps)
+        async for chunk in inbox:
+            self.recorded.append(chunk)
+            async for made in _played([left.popleft()] if left else []):
+                yield made
+        async for made in _played(left):
+            yield made
+
     async def _recognized(
         self, inbox: Inbox[PcmChunk], steps: Sequence[Step]
     ) -> AsyncGenerator[TranscriptDelta | Transcript | End, None]:
@@ -248,7 +335,7 @@ def _next(scripts: deque[Sequence[Step]]) -> Sequence[Step]:
     return scripts.popleft() if len(scripts) > 1 else scripts[0]
 
 
-async def _played(steps: Sequence[Step]) -> AsyncGenerator[Any, None]:
+async def _played(steps: Iterable[Step]) -> AsyncGenerator[Any, None]:
     for step in steps:
         if isinstance(step, asyncio.Event):
             await step.wait()

@@ -7,6 +7,7 @@ import zlib
 from dataclasses import dataclass
 
 from ...chunks import TokenLogprob
+from .passages import Passage
 
 SQUEEZE_LIMIT = 2.4
 """Ratio to its zlib size above which a text repeats itself (Whisper's own limit)."""
@@ -52,6 +53,12 @@ class Guess:
 
     tokens: tuple[TokenLogprob, ...] = ()
     """Those that spell the text and space around it, where they were asked for."""
+
+    language: str | None = None
+    """ISO 639-1, as it was given or detected."""
+
+    passages: tuple[Passage, ...] = ()
+    """The text once more, cut at the model's time stamps."""
 
 
 def is_silence(guess: Guess) -> bool:

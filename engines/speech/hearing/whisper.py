@@ -12,14 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...catalog import Setting
-from ...chunks import StageError, TokenLogprob
+from ...chunks import StageError, TokenLogprob, Word
 from ...stage import StageFailure
 from .guess import Guess
-from .spelling import spell_tokens
+from .passages import TICK_SECONDS, Passage, Span, TimedTokens, merge_marks, split_spans
+from .spelling import fit_tokens, spell_tokens
 from .windows import FULL_SECONDS, RATE
-
-TICK_SECONDS = 0.02
-"""Step of Whisper's time stamps."""
 
 FRAMES_PER_SECOND = 100
 
@@ -54,6 +52,11 @@ class Whisper:
         self._languages = _languages(self._net)
         self._suppressed = _suppressed(self._net)
 
+    @property
+    def multilingual(self) -> bool:
+        """Whether it knows more than English, and can translate into it."""
+        return bool(self._net.model.is_multilingual)
+
     def known_language(self, language: str | None) -> str | None:
         """``language`` as the model calls it: ``en`` for ``en``, ``EN`` and ``en-US``.
 
@@ -80,17 +83,22 @@ class Whisper:
         language: str | None = None,
         prompt: str = "",
         logprobs: bool = False,
+        translate: bool = False,
+        words: bool = False,
+        temperature: float = 0.0,
     ) -> Guess:
         """Decode ``samples`` (16 kHz), read as a window of ``seconds`` with silence after them.
 
         Words that begin after ``last_sound`` (seconds) are left out. ``logprobs``: whether
-        the tokens are wanted.
+        the tokens are wanted; ``words``: whether the times of words are. ``translate``: into
+        English, where the model is multilingual. ``temperature``: 0 for the most probable.
         """
         encoded = self._net.encode(self._features(samples, seconds))
         # Time stamps are left on, although no-timestamps would save two tokens: without
         # them the decoder repeats whatever is short.
-        language_tokens, sure = self._language(encoded, language)
-        start = [*self._prompt(prompt), self._token("<|startoftranscript|>"), *language_tokens]
+        spoken, sure = self._language(encoded, language)
+        task = [self._token("<|startoftranscript|>"), *self._task(spoken, translate)]
+        start = [*self._prompt(prompt), *task]
         limit = FULL_TOKENS if seconds == FULL_SECONDS else 12 + 10 * seconds
         result: Any = self._net.model.generate(
             encoded,
@@ -101,9 +109,18 @@ class Whisper:
             return_scores=True,
             return_logits_vocab=logprobs,
             return_no_speech_prob=True,
+            **({"sampling_temperature": temperature, "sampling_topk": 0} if temperature else {}),
         )[0]
         tokens: list[int] = list(result.sequences_ids[0])
-        said = self._said(tokens, last_sound - LATE_SECONDS)
+        spans = split_spans(
+            tokens, self._first_tick, latest=last_sound - LATE_SECONDS, last=last_sound
+        )
+        said = [index for span in spans for index in span.at]
+        timed: list[TimedTokens] = []
+        if words and said:
+            frames = min(len(samples), seconds * RATE) * FRAMES_PER_SECOND // RATE
+            ids = [tokens[index] for index in said]
+            timed = self._aligned(encoded, task, ids, frames, spoken)
         return Guess(
             text=self._decode([tokens[index] for index in said]).strip(),
             mean_logprob=float(result.scores[0]),
@@ -111,6 +128,8 @@ class Whisper:
             finished=len(tokens) < limit,
             language_probability=sure,
             tokens=self._spelled(result, said) if logprobs else (),
+            language=spoken,
+            passages=self._passages(result, spans, timed, logprobs),
         )
 
     def _features(self, samples: NDArray[np.float32], seconds: int) -> NDArray[np.float32]:
@@ -127,14 +146,20 @@ class Whisper:
     def _token(self, name: str) -> int:
         return int(self._net.hf_tokenizer.token_to_id(name))
 
-    def _language(self, encoded: Any, language: str | None) -> tuple[list[int], float]:
-        """The tokens that name language and task, and how probable the language is."""
-        if not self._net.model.is_multilingual:
-            return [], 1.0
-        spoken, sure = f"<|{language}|>", 1.0
-        if language is None:
-            spoken, sure = self._net.model.detect_language(encoded)[0][0]
-        return [self._token(spoken), self._token("<|transcribe|>")], float(sure)
+    def _language(self, encoded: Any, language: str | None) -> tuple[str, float]:
+        """The language that is spoken, and how probable that is."""
+        if not self.multilingual:
+            return "en", 1.0
+        if language is not None:
+            return language, 1.0
+        name, sure = self._net.model.detect_language(encoded)[0][0]
+        return str(name).strip("<|>"), float(sure)
+
+    def _task(self, language: str, translate: bool) -> list[int]:
+        if not self.multilingual:
+            return []
+        task = "<|translate|>" if translate else "<|transcribe|>"
+        return [self._token(f"<|{language}|>"), self._token(task)]
 
     def _prompt(self, prompt: str) -> list[int]:
         # Half of a surrogate pair can't be encoded.
@@ -149,17 +174,52 @@ class Whisper:
         begun, ended = self._first_tick, self._first_tick + PROMPT_TICKS
         return [self._token("<|startofprev|>"), begun, *words[-PROMPT_TOKENS:], ended]
 
-    def _said(self, tokens: Sequence[int], latest: float) -> list[int]:
-        """Where in ``tokens`` the words of all sentences are that begin before ``latest``, in
-        seconds.
-        """
-        first_tick, kept, begun = self._first_tick, list[int](), 0.0
-        for index, token in enumerate(tokens):
-            if token >= first_tick:
-                begun = (token - first_tick) * TICK_SECONDS
-            elif begun < latest:
-                kept.append(index)
-        return kept
+    def _passages(
+        self, result: Any, spans: Sequence[Span], timed: Sequence[TimedTokens], logprobs: bool
+    ) -> tuple[Passage, ...]:
+        ids: Sequence[int] = result.sequences_ids[0]
+        left = list(timed)
+        passages: list[Passage] = []
+        for span in spans:
+            tokens = tuple(ids[index] for index in span.at)
+            text, count, words = self._decode(tokens), 0, list[Word]()
+            while left and count < len(tokens):
+                word = left.pop(0)
+                count += word.count
+                words.append(Word(word.text.strip(), word.start * 1000, word.end * 1000))
+            spelled = self._spelled(result, span.at) if logprobs else ()
+            passages.append(
+                Passage(
+                    text=text,
+                    start=span.start,
+                    end=span.end,
+                    tokens=tokens,
+                    words=tuple(words),
+                    logprobs=fit_tokens(spelled, text.strip()),
+                )
+            )
+        return tuple(passages)
+
+    def _aligned(
+        self, encoded: Any, task: Sequence[int], tokens: list[int], frames: int, language: str
+    ) -> list[TimedTokens]:
+        """When the words of ``tokens`` sound, by what the decoder attends to."""
+        found: Any = self._net.model.align(encoded, list(task), [tokens], frames)[0]
+        splitter = _splitter(self._net, language)
+        end = self._token("<|endoftext|>")
+        texts, groups = splitter.split_to_word_tokens([*tokens, end])
+        pairs = np.asarray(found.alignments, np.int64).reshape(-1, 2)
+        if len(groups) < 2 or not pairs.size:
+            return []
+        # The frames at which the path steps on to the next token.
+        steps = np.diff(pairs[:, 0], prepend=-1) > 0
+        times = pairs[steps, 1] * TICK_SECONDS
+        bounds = np.cumsum([0, *(len(group) for group in groups[:-1])])
+        bounds = np.minimum(bounds, len(times) - 1)
+        return merge_marks(
+            TimedTokens(texts[n], len(groups[n]), float(times[bounds[n]]), float(times[after]))
+            for n, after in enumerate(bounds[1:])
+        )
 
     def _spelled(self, result: Any, said: Sequence[int]) -> tuple[TokenLogprob, ...]:
         ids, logits = result.sequences_ids[0], result.logits[0]
@@ -201,12 +261,16 @@ def _languages(net: Any) -> frozenset[str]:
     return frozenset(net.supported_languages)
 
 
+def _splitter(net: Any, language: str) -> Any:
+    """What knows where the words of a language begin."""
+    from faster_whisper import tokenizer
+
+    return tokenizer.Tokenizer(net.hf_tokenizer, net.model.is_multilingual, "transcribe", language)
+
+
 def _suppressed(net: Any) -> list[int]:
     """Tokens that are no speech: brackets, music signs, speaker marks."""
-    from faster_whisper import tokenizer, transcribe
+    from faster_whisper import transcribe
 
-    words: Any = tokenizer.Tokenizer(
-        net.hf_tokenizer, net.model.is_multilingual, "transcribe", "en"
-    )
     choose: Any = transcribe.get_suppressed_tokens
-    return list(choose(words, [-1]))
+    return list(choose(_splitter(net, "en"), [-1]))

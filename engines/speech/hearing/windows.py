@@ -43,7 +43,7 @@ def pieces(samples: NDArray[np.float32]) -> list[NDArray[np.float32]]:
     """``samples`` cut, where it is quietest, into pieces that fit a window each."""
     cut: list[NDArray[np.float32]] = []
     while len(samples) > LONGEST_PIECE:
-        at = _quietest(samples[:LONGEST_PIECE])
+        at = quietest(samples[:LONGEST_PIECE])
         cut.append(samples[:at])
         samples = samples[at:]
     return [*cut, samples]
@@ -59,7 +59,8 @@ def sound_span(levels: NDArray[np.float64]) -> tuple[float, float]:
     return float(loud[0]) * step, float(loud[-1] + 1) * step
 
 
-def _quietest(samples: NDArray[np.float32]) -> int:
+def quietest(samples: NDArray[np.float32]) -> int:
+    """Where ``samples``, a longest piece, are cut best: in the middle of the quietest stretch."""
     first = SHORTEST_PIECE // FRAME_SAMPLES
     power = 10 ** (frame_levels(samples)[first:] / 10)
     stretches = np.convolve(power, np.ones(QUIET_FRAMES), "valid")

@@ -17,6 +17,7 @@ from antiphon.engines.chunks import (
     Fitted,
     Latents,
     PcmChunk,
+    Segment,
     SpeechFrames,
     SpokenWords,
     StageError,
@@ -26,7 +27,7 @@ from antiphon.engines.chunks import (
     Usage,
     Word,
 )
-from antiphon.engines.pipeline import ListenRequest, RecognizeRequest
+from antiphon.engines.pipeline import ListenRequest, RecognizeRequest, TranscribeRequest
 from antiphon.engines.pipelines.stages import CascadeStages
 from antiphon.engines.speech.code2wav import DecodeRequest
 from antiphon.engines.speech.talker import TalkRequest
@@ -88,6 +89,11 @@ class PlayedAr(Played[GenerateRequest, None, TextDelta | CallDelta | Fitted]):
     pass
 
 
+class PlayedRecognizer(Played[RecognizeRequest, PcmChunk, TranscriptDelta | Transcript]):
+    def transcribe(self, request: TranscribeRequest) -> TaskStream[PcmChunk, Segment]:
+        raise NotImplementedError
+
+
 class PlayedTalker(Played[TalkRequest, Clause, Latents]):
     voices = ("first", "second")
 
@@ -126,9 +132,7 @@ class Play:
     ) -> CascadeStages:
         return CascadeStages(
             vad=Played[ListenRequest, PcmChunk, SpeechFrames]("vad", self._listen),
-            recognizer=Played[RecognizeRequest, PcmChunk, TranscriptDelta | Transcript](
-                "recognizer", self._recognize
-            ),
+            recognizer=PlayedRecognizer("recognizer", self._recognize),
             ar=ar("ar", self._write),
             talker=talker("talker", self._talk),
             code2wav=Played[DecodeRequest, Latents, SpokenWords | PcmChunk](

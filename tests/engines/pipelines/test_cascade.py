@@ -68,7 +68,7 @@ async def nothing_is_left(pipeline: CascadePipeline) -> None:
     me = asyncio.current_task()
     while others := asyncio.all_tasks() - {me}:
         await asyncio.wait(others)
-    assert [numbers["running"] for numbers in pipeline.statistics().values()] == [0] * 6
+    assert [numbers["running"] for numbers in pipeline.statistics().values()] == [0] * 7
 
 
 def ask(speak: bool = True) -> ReplyRequest:

@@ -177,6 +177,17 @@ def test_a_flushed_splitter_starts_anew() -> None:
     assert splitter.feed("Of course, yes") + splitter.flush() == first
 
 
+@pytest.mark.parametrize("text", ["Of course. ", "Of course"])
+def test_what_goes_on_after_a_flush_is_not_cut_early(text: str) -> None:
+    later = "The light of the evening takes a longer way today."
+    splitter = ClauseSplitter()
+    splitter.feed(text)
+    splitter.flush(goes_on=True)
+    assert [c.text for c in splitter.feed(later) + splitter.flush()] == [later]
+    splitter.flush(goes_on=True)
+    assert len(splitter.feed(later) + splitter.flush()) == 2, "nothing was said before"
+
+
 def test_first_words_moves_the_early_cut() -> None:
     text = "Tall green trees grow slowly near quiet rivers today"
     splitter = ClauseSplitter(first_words=3)

@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
-from antiphon.engines.chunks import End, EndReason, PcmChunk, Transcript
+from antiphon.engines.chunks import End, EndReason, PcmChunk, Segment, Transcript, Word
 from antiphon.engines.deployment import ScriptedRecognizerConfig
-from antiphon.engines.pipeline import RecognizeRequest
+from antiphon.engines.pipeline import RecognizeRequest, TranscribeRequest
 from antiphon.engines.speech.scripted_recognizer import ScriptedRecognizerStage
 from antiphon.engines.stage import StageClosed
 
@@ -101,6 +101,29 @@ def test_logprobs_spell_the_line(line: str) -> None:
         assert isinstance(heard, Transcript)
         assert "".join(each.token for each in heard.logprobs) == line
         assert {each.logprob for each in heard.logprobs} <= {-0.25}
+        await stage.close()
+
+    asyncio.run(main())
+
+
+def test_a_recording_hears_a_line_every_five_seconds() -> None:
+    async def main() -> None:
+        config = ScriptedRecognizerConfig(lines=("One two.", "Three."), logprob=-0.5)
+        stage = ScriptedRecognizerStage(config)
+        with pytest.raises(StageClosed):
+            stage.transcribe(TranscribeRequest(request_id="r"))
+        await stage.start()
+        stream = stage.transcribe(TranscribeRequest(request_id="r", words=True, logprobs=True))
+        await stream.send(PcmChunk(bytes(6 * 32_000), 16_000))
+        await stream.end()
+        first, last, end = [item async for item in stream]
+        assert end == END
+        assert isinstance(first, Segment)
+        assert (first.text, first.start_ms, first.end_ms) == (" One two.", 0, 5000)
+        assert first.words == (Word("One", 0, 2500), Word("two.", 2500, 5000))
+        assert [each.token for each in first.logprobs] == ["One", " two."]
+        assert isinstance(last, Segment)
+        assert (last.text, last.start_ms, last.end_ms) == (" Three.", 5000, 6000)
         await stage.close()
 
     asyncio.run(main())
