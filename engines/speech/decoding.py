@@ -17,6 +17,7 @@ from ..pipeline import OUTPUT_RATE
 from ..scheduling.windows import Window, Windows
 from .contexts import require_context
 from .graph import Graph
+from .joins import rise
 from .voice import CODE2WAV_FILE, Voice, load_voice
 
 OUTPUT = "output"
@@ -178,7 +179,6 @@ class DecodeStream:
 
     def flush(self) -> bytes:
         """The end of the audio, which was held back."""
-        falling = (1 + np.cos(np.linspace(0, np.pi, len(self._tail)))) / 2
-        faded = self._tail * falling.astype(np.float32)
+        faded = np.asarray(self._tail * rise(len(self._tail))[::-1], np.float32)
         self._tail = self._tail[:0]
         return from_float(np.concatenate([self._resampler.feed(faded), self._resampler.flush()]))
