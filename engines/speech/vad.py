@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from functools import partial
 from typing import Protocol
@@ -89,7 +88,6 @@ class VadStage:
         self._worker = Worker("vad")
         self._detector: Callable[[], Detector] | None = None
         self._frames = 0
-        self._busy = 0.0
 
     async def start(self) -> None:
         """Load and warm up.
@@ -113,8 +111,7 @@ class VadStage:
 
     def statistics(self) -> Mapping[str, float]:
         """Streams open and ended, frames judged, and seconds spent on them."""
-        made = {"frames": float(self._frames), "busy_seconds": self._busy}
-        return self._worker.statistics() | made
+        return self._worker.statistics() | {"frames": float(self._frames)}
 
     def _load(self) -> Callable[[], Detector]:
         detector = self._silero() if self._config.use == "silero" else self._webrtc()
@@ -142,14 +139,8 @@ class VadStage:
             yield SpeechFrames(known)
 
     async def _run(self, job: Callable[[], list[float]]) -> tuple[float, ...]:
-        known = await self._worker.run(self._timed, job)
+        known = tuple(await self._worker.run(job))
         self._frames += len(known)
-        return known
-
-    def _timed(self, job: Callable[[], list[float]]) -> tuple[float, ...]:
-        started = time.perf_counter()
-        known = tuple(job())
-        self._busy += time.perf_counter() - started
         return known
 
 
