@@ -78,7 +78,9 @@ def test_the_first_of_a_file_comes_while_the_rest_is_made(
         model="tts-1", voice="alloy", input=LONG, response_format=form
     ) as spoken:
         assert spoken.headers["transfer-encoding"] == "chunked"
-        assert next(iter(spoken.iter_bytes(1024)))
+        # Held until the server was asked: an iterator that is let go closes the connection.
+        pieces = spoken.iter_bytes(1024)
+        assert next(pieces)
         assert scripted_server.sessions()["stages"]["speech"]["running"] == 1
     # Closed without having read on: the work ends.
     told = wait_quiet(scripted_server)
