@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from .chunks import (
@@ -161,6 +162,43 @@ class TranscribeRequest:
     temperature: float = 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoiceCard:
+    """A voice that can be asked for."""
+
+    name: str
+    """As :attr:`SpeakRequest.voice` names it."""
+
+    language: str
+    """ISO 639-1, of the text that it reads."""
+
+    summary: str = ""
+    """For people: in a few words, who speaks."""
+
+    model: str = ""
+    """What it is loaded from; voices of one model share it."""
+
+    created_at: int | None = None
+    """Unix time of when it was added; ``None`` for what the deployment has."""
+
+    @property
+    def own(self) -> bool:
+        """Whether it was added, and can be removed."""
+        return self.created_at is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoiceFiles:
+    """A voice to be added: what Piper exports."""
+
+    name: str
+    graph: Path
+    """``.onnx``; left as it is."""
+
+    description: Path
+    """``.onnx.json``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Readiness:
     """Whether the first request would be served at full speed, stage by stage."""
@@ -185,6 +223,32 @@ class Pipeline(Protocol):
     @property
     def voices(self) -> tuple[str, ...]:
         """Names of the voices, the default one first."""
+        ...
+
+    @property
+    def voice_cards(self) -> tuple[VoiceCard, ...]:
+        """What is known of each of :attr:`voices`, in the same order."""
+        ...
+
+    async def add_voice(self, files: VoiceFiles) -> tuple[VoiceCard, ...]:
+        """Add the voices of a model, to stay; they can be asked for on return.
+
+        Raises:
+            StageFailure: the name is taken (``voice_exists``), it is no voice that can be
+                spoken with (``voice_unusable``), or there are as many as may be
+                (``voices_full``), or none can be kept here (``voices_fixed``).
+        """
+        ...
+
+    async def remove_voice(self, name: str) -> None:
+        """Remove a model that was added, with its voices; what speaks with one is not stopped.
+
+        ``name``: of any of its voices.
+
+        Raises:
+            StageFailure: there is none (``voice_unknown``), or it is the deployment's
+                (``voice_fixed``).
+        """
         ...
 
     @property

@@ -24,6 +24,8 @@ from ..pipeline import (
     Speech,
     TranscribeRequest,
     Transcription,
+    VoiceCard,
+    VoiceFiles,
 )
 from ..speech.talker import TalkRequest
 from ..stage import Stage, StageFailure
@@ -85,6 +87,27 @@ class CascadePipeline:
     def voices(self) -> tuple[str, ...]:
         """The talker's voices, the default one first."""
         return self._stages.talker.voices
+
+    @property
+    def voice_cards(self) -> tuple[VoiceCard, ...]:
+        """What is known of each voice."""
+        return tuple(VoiceCard(name=name, language="en") for name in self.voices)
+
+    async def add_voice(self, files: VoiceFiles) -> tuple[VoiceCard, ...]:
+        """Add the voices of a model.
+
+        Raises:
+            StageFailure: see :meth:`~..pipeline.Pipeline.add_voice`.
+        """
+        raise StageFailure(StageError("voices_fixed", "voices can't be added here"))
+
+    async def remove_voice(self, name: str) -> None:
+        """Remove a model that was added.
+
+        Raises:
+            StageFailure: see :meth:`~..pipeline.Pipeline.remove_voice`.
+        """
+        raise StageFailure(StageError("voice_fixed", "voices can't be removed here"))
 
     @property
     def sees(self) -> bool:

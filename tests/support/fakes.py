@@ -39,6 +39,8 @@ from antiphon.engines.pipeline import (
     Speech,
     TranscribeRequest,
     Transcription,
+    VoiceCard,
+    VoiceFiles,
 )
 from antiphon.engines.stage import StageFailure
 from antiphon.engines.streams import Inbox, TaskStream
@@ -157,11 +159,14 @@ class FakePipeline:
     ) -> None:
         self.model = "fake"
         self.voices = voices
+        self.added: list[VoiceFiles] = []
+        """Voices that were added and not removed."""
+
         self.sees = False
         self.probability = probability
         self.refused: dict[str, StageError] = {}
         """Error to raise instead of opening a ``listen``, ``recognize``, ``reply``, ``speak``
-        or ``transcribe``."""
+        or ``transcribe``, or of ``add_voice`` or ``remove_voice``."""
 
         self.listening_breaks_after: deque[int] = deque()
         """For each voice activity stream, how many chunks it survives."""
@@ -199,6 +204,31 @@ class FakePipeline:
         self._speeches = deque(speeches)
         self._recordings = deque(recordings)
         self._state = "ready" if ready else "starting"
+
+    @property
+    def voice_cards(self) -> tuple[VoiceCard, ...]:
+        added = [each.name for each in self.added]
+        return tuple(
+            VoiceCard(name=name, language="en", created_at=1 if name in added else None)
+            for name in self.voices
+        )
+
+    async def add_voice(self, files: VoiceFiles) -> tuple[VoiceCard, ...]:
+        self._refuse("add_voice")
+        if files.name in self.voices:
+            raise StageFailure(StageError("voice_exists", "expected another name"))
+        self.added.append(files)
+        self.voices = (*self.voices, files.name)
+        return self.voice_cards[-1:]
+
+    async def remove_voice(self, name: str) -> None:
+        self._refuse("remove_voice")
+        if name not in self.voices:
+            raise StageFailure(StageError("voice_unknown", "expected another voice"))
+        if name not in [each.name for each in self.added]:
+            raise StageFailure(StageError("voice_fixed", "expected a voice that was added"))
+        self.added = [each for each in self.added if each.name != name]
+        self.voices = tuple(each for each in self.voices if each != name)
 
     @property
     def readiness(self) -> Readiness:
@@ -263,9 +293,12 @@ class FakePipeline:
             await self._none_open.wait()
 
     def _note(self, name: str, request: Request) -> None:
+        self._refuse(name)
+        self.requests.append(request)
+
+    def _refuse(self, name: str) -> None:
         if (error := self.refused.get(name)) is not None:
             raise StageFailure(error)
-        self.requests.append(request)
 
     def _stream(
         self, name: str, work: Callable[[Inbox[InT]], AsyncGenerator[OutT | End, None]]
