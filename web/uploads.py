@@ -110,29 +110,47 @@ async def read_upload(request: Request, limit: int) -> Upload:
         BadForm: it is none, too large, or too slow.
         ClientDisconnect: the client is gone.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return Upload(await read_form(request, limit))
+
+
+async def read_form(
+    request: Request, limit: int, *, file: str = "file", files: int = 1, beside: int = FIELD_BYTES
+) -> FormData:
+    """Read a form whose largest ``file`` has at most ``limit`` bytes; whoever calls closes it.
+
+    ``files``: how many it may have. ``beside``: most bytes of all that is not that file.
+
+    Raises:
+        BadForm: it is none, too large, or too slow.
+        ClientDisconnect: the client is gone.
+    """
+    kind = body_type(request)
     if kind != "multipart/form-data":
         raise BadForm(f"Expected a multipart/form-data body, got {kind[:60] or 'none'}.")
-    bound = limit + FIELD_BYTES
+    bound = limit + beside
     length = request.headers.get("content-length", "")
     # By the length of the number first: Python refuses to read very long ones.
     if length.isdecimal() and (len(length) > 18 or int(length) > bound):
-        raise _too_large(limit)
+        raise too_large(file, limit)
     parser = MultiPartParser(
         request.headers,
-        _bounded(request, bound, limit),
-        max_files=1,
+        _bounded(request, bound, too_large(file, limit)),
+        max_files=files,
         max_fields=FIELDS,
         max_part_size=FIELD_BYTES,
     )
     try:
-        upload = Upload(await parser.parse())
+        return await parser.parse()
     except MultiPartException as error:
         raise BadForm(error.message, code="invalid_form") from None
-    return upload
 
 
-async def _bounded(request: Request, bound: int, limit: int) -> AsyncGenerator[bytes, None]:
+def body_type(request: Request) -> str:
+    """The type of a request's body, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def _bounded(request: Request, bound: int, beyond: BadForm) -> AsyncGenerator[bytes, None]:
     size = 0
     pieces = request.stream()
     while True:
@@ -146,13 +164,14 @@ async def _bounded(request: Request, bound: int, limit: int) -> AsyncGenerator[b
             return
         size += len(piece)
         if size > bound:
-            raise _too_large(limit)
+            raise beyond
         yield piece
 
 
-def _too_large(limit: int) -> BadForm:
-    message = f"file: expected at most {limit} bytes."
-    return BadForm(message, param="file", code="request_too_large", status=413)
+def too_large(file: str, limit: int) -> BadForm:
+    """What is told of a file that has more bytes than it may."""
+    message = f"{file}: expected at most {limit} bytes."
+    return BadForm(message, param=file, code="request_too_large", status=413)
 
 
 def first(fields: Iterable[tuple[str, str]], name: str) -> str:
