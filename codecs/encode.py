@@ -60,6 +60,18 @@ class EncoderMissing(RuntimeError):
     """PyAV is not installed, or was built without the codec."""
 
 
+class Shaper(Protocol):
+    """Changes a stream of s16le at :data:`RATE`, and not how long it is."""
+
+    def feed(self, pcm: bytes) -> bytes:
+        """Return what is ready after ``pcm``, which may end within a sample."""
+        ...
+
+    def flush(self) -> bytes:
+        """Return what was held back."""
+        ...
+
+
 class Encoder(ABC):
     """Writes one file. It starts no threads and holds back less than a tenth of a second."""
 
@@ -73,6 +85,8 @@ class Encoder(ABC):
         self._header = b""
         self._half_sample = b""
         self._over = False
+        self.shaper: Shaper | None = None
+        """What the sound goes through first."""
 
     def feed(self, pcm: bytes) -> bytes:
         """Return what of the file is ready after ``pcm``, s16le mono at :data:`RATE`.
@@ -85,6 +99,9 @@ class Encoder(ABC):
         """
         if self._over:
             raise ValueError("this encoder is finished")
+        return self._take(pcm if self.shaper is None else self.shaper.feed(pcm))
+
+    def _take(self, pcm: bytes) -> bytes:
         pcm = self._half_sample + pcm
         whole = len(pcm) - len(pcm) % SAMPLE_BYTES
         self._half_sample = pcm[whole:]
@@ -98,7 +115,7 @@ class Encoder(ABC):
         """
         if self._over:
             return b""
-        rest = self._header + self._end()
+        rest = self._take(b"" if self.shaper is None else self.shaper.flush()) + self._end()
         self.close()
         return rest
 
