@@ -1,4 +1,4 @@
-"""The command line: ``antiphon serve | doctor | models | replay | demo``."""
+"""The command line: ``antiphon serve | say | transcribe | talk | doctor | models | replay | demo``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from ..engines.catalog import UnknownModel, card, cards, default_cache_root, is_
 from ..engines.deployment import Deployment, DeploymentError, load_deployment, models_named
 from ..engines.fetch import FetchError, fetch
 from ..realtime.recording import RecordingError, replay
+from .commands.arguments import add_commands
+from .commands.errors import CommandError
 from .doctor import diagnose, format_findings, is_healthy
 from .paths import DEFAULT_CONFIG, config_file, data_folder
 from .progress import Steps
@@ -30,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(str(error), MISUSED)
     except FetchError as error:
         return _fail(str(error), FAILED)
+    except CommandError as error:
+        return _fail(str(error), MISUSED if error.misused else FAILED)
     except KeyboardInterrupt:
         return 130
     return status
@@ -54,6 +58,8 @@ def _parser() -> argparse.ArgumentParser:
         "--record", action="store_true", help="record sessions under the data folder"
     )
     serve.set_defaults(run=_serve)
+
+    add_commands(commands)
 
     doctor = commands.add_parser("doctor", help="say what is missing, and what mends it")
     _add_config(doctor)
@@ -119,7 +125,7 @@ def _serve(args: argparse.Namespace) -> int:
         recordings = data / "recordings" if args.record else None
         if recordings is not None:
             recordings.mkdir(parents=True, exist_ok=True, mode=0o700)
-        serve(deployment, cache_root, args.host, args.port, recordings)
+        serve(deployment, cache_root, args.host, args.port, recordings, voices=data / "voices")
     except ServeError as error:
         return _fail(str(error), FAILED)
     except OSError as error:
