@@ -1,7 +1,7 @@
 """Runs the benchmarks: the short forms of all, or one.
 
-    python -m benchmarks                     short forms of all, in less than six minutes
-    python -m benchmarks --full              all of them whole: half an hour
+    python -m benchmarks                     short forms of all, in less than nine minutes
+    python -m benchmarks --full              all of them whole: three quarters of an hour
     python -m benchmarks sessions            the short form of one
     python -m benchmarks sessions --full ... one as a whole, or with its own arguments
 
@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NAMES = ("voice_to_voice", "chunk_rules", "sessions", "protocol")
+NAMES = ("voice_to_voice", "chunk_rules", "sessions", "speech", "transcription", "protocol")
 
 MISSED = "MISSED "
 """How a line begins in which a benchmark says what it missed."""

@@ -183,9 +183,9 @@ async def record(folder: Path) -> None:
     await talker.start()
     await code2wav.start()
     from antiphon.engines.catalog import require
-    from antiphon.engines.speech.voice import load_voice
+    from antiphon.engines.speech.voices.family import VoiceModel, read_model
 
-    voice = load_voice(require(config.model, cache)[1])
+    voice: VoiceModel = read_model(require(config.model, cache)[1])
     shared = {"frame_ms": voice.frame_ms, "ladder": list(deployment.stages.code2wav.ladder)}
     recorder = Recorder(talker, code2wav, voice.context_frames)
     await recorder.say(TEXTS[0])

@@ -92,7 +92,9 @@ def clients_root() -> Path:
     return (Path(shared) if shared else Path.home() / ".cache") / "antiphon" / "clients"
 
 
-def _virtual(pins: Path) -> Callable[[Path], list[list[str]]]:
+def virtual(pins: Path) -> Callable[[Path], list[list[str]]]:
+    """Commands that make a Python environment of pinned packages."""
+
     def commands(folder: Path) -> list[list[str]]:
         options = ["--disable-pip-version-check", "--no-input", "--no-compile", "--no-deps"]
         return [
@@ -106,7 +108,7 @@ def _virtual(pins: Path) -> Callable[[Path], list[list[str]]]:
 def python_environment(name: str) -> Environment:
     """Return the environment that ``pins/NAME.txt`` pins."""
     pins = PINS / f"{name}.txt"
-    return Environment(name, (pins,), _virtual(pins))
+    return Environment(name, (pins,), virtual(pins))
 
 
 PYTHON_ENVIRONMENTS = {
