@@ -8,6 +8,8 @@ loads the two halves of such a folder: text to latents, and latents to samples.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeAlias, cast
 
@@ -89,20 +91,29 @@ class VoiceTalker(Protocol):
 
 
 class VoiceDecoder(Protocol):
-    """The loaded second half of a model. For use in one thread."""
+    """The loaded second half of a model. Several threads may use it at once."""
 
     @property
     def model(self) -> VoiceModel:
         """What it was loaded from."""
         ...
 
-    def run(self, frames: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Samples ``(batch, n * hop)`` of frames ``(batch, channels, n)``."""
+    def run(
+        self, frames: NDArray[np.float32], left: int = 0, right: int = 0
+    ) -> NDArray[np.float32]:
+        """Samples of frames ``(batch, channels, n)`` but for so many at both ends.
+
+        ``(batch, (n - left - right) * hop)``: what is only there as context need not be made.
+        """
         ...
 
 
 class Family(Protocol):
-    """A module of :data:`FAMILIES`."""
+    """A module of :data:`FAMILIES`.
+
+    It may say what it needs beside this project's own requirements as ``NEEDS``: names of
+    modules, and what to install where one is not there; see :func:`missing_package`.
+    """
 
     def load_talker(self, folder: Path, threads: int, variation: float) -> VoiceTalker:
         """Load the first half; takes up to some seconds.
@@ -135,6 +146,17 @@ def family_of(model: VoiceModel) -> Family:
         what = f"expected a voice of a family out of {known}, got {model.family}"
         raise StageFailure(StageError("model_unusable", what))
     return cast("Family", importlib.import_module(module, __package__))
+
+
+def missing_package(model: VoiceModel) -> str | None:
+    """What to install before a model can be loaded; ``None`` where nothing is missing.
+
+    Raises:
+        StageFailure: its family is unknown.
+    """
+    needs: Mapping[str, str] = getattr(family_of(model), "NEEDS", {})
+    absent = (what for module, what in needs.items() if find_spec(module) is None)
+    return next(absent, None)
 
 
 def read_model(folder: Path, kind: Any = VoiceModel) -> Any:
