@@ -26,6 +26,7 @@ from .speech_stream import SpeechStream
 from .speech_wire import SpeechReader, encode, is_slow
 from .speech_work import Speaking
 from .timers import LazyTimer
+from .voice_levels import VoiceLevels
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class SpeechConnection:
         pipeline: Pipeline,
         reader: SpeechReader,
         limits: ConnectionLimits,
+        levels: VoiceLevels,
     ) -> None:
         """``name`` begins the names of its tasks and of its requests to the pipeline."""
         self._name = name
@@ -52,6 +54,7 @@ class SpeechConnection:
         self._pipeline = pipeline
         self._messages = reader
         self._limits = limits
+        self._levels = levels
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(AUDIO_HIGH_BYTES, limits.outgoing_bytes)
         self._speaking: dict[int, tuple[Speaking, asyncio.Task[None]]] = {}
@@ -194,7 +197,9 @@ class SpeechConnection:
             request,
             effect.index,
             settings.response_format,
+            settings.loudness,
             self._pipeline,
+            self._levels,
             self._handle,
             self._outbox.wait_room,
         )

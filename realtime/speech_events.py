@@ -22,6 +22,9 @@ class SpeechSettings:
     stream_audio: bool = True
     """Whether audio is sent as it is made; else all of an utterance at once."""
 
+    loudness: float | None = None
+    """LUFS; ``None`` for the voice as it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class WordTime:

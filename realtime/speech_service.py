@@ -14,6 +14,7 @@ from .speech_connection import SpeechConnection
 from .speech_events import SpeechSettings
 from .speech_stream import SpeechBounds, SpeechStream
 from .speech_wire import Offer, SpeechReader
+from .voice_levels import VoiceLevels
 
 
 class SpeechService:
@@ -34,6 +35,8 @@ class SpeechService:
         self._deployment = deployment
         self._pipeline = pipeline
         self._sessions = sessions
+        self.levels = VoiceLevels(pipeline)
+        """Of the pipeline's voices, for whoever else needs them."""
 
     async def serve(self, socket: Socket) -> None:
         """Serve one client to its end; its failure is its own."""
@@ -57,6 +60,7 @@ class SpeechService:
             ConnectionLimits(
                 outgoing_bytes=limits.outgoing_bytes, stalled_seconds=limits.stalled_seconds
             ),
+            self.levels,
         )
         with self._sessions.counting(socket):
             await connection.run()

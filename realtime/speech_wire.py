@@ -10,6 +10,7 @@ from typing import Any, assert_never
 import msgspec
 
 from ..codecs.encode import FORMATS, EncoderMissing, new_encoder
+from ..codecs.loudness import LOUDEST, QUIETEST
 from ..sessions.errors import ErrorInfo, Refusal
 from . import speech_events as sp
 from .client_messages import EventId, VoiceIdIn
@@ -33,7 +34,7 @@ class _In(msgspec.Struct, kw_only=True, tag_field="type"):
 
 
 class Config(_In, kw_only=True, tag="session.config"):
-    """Settings; members left out, or null, keep their value."""
+    """Settings; members left out, or null, keep their value, but for ``loudness``."""
 
     voice: str | VoiceIdIn | None = None
     response_format: str | None = None
@@ -41,6 +42,9 @@ class Config(_In, kw_only=True, tag="session.config"):
     sample_rate: int | None = None
     word_timestamps: bool | None = None
     stream_audio: bool | None = None
+    loudness: float | None | msgspec.UnsetType = msgspec.UNSET
+    """``None`` is a value: the voice as it is."""
+
     instructions: str | None = None
     ref_audio: str | None = None
 
@@ -156,6 +160,7 @@ class SpeechReader:
             speed=speed,
             word_timestamps=_or(asked.word_timestamps, now.word_timestamps),
             stream_audio=_or(asked.stream_audio, now.stream_audio),
+            loudness=_loudness(asked, now),
         )
         if settings.word_timestamps and not settings.stream_audio:
             message = "word_timestamps come with streamed audio: they need stream_audio true."
@@ -251,6 +256,15 @@ def _ms(exact: float) -> float:
 
 def _or(asked: bool | None, now: bool) -> bool:
     return now if asked is None else asked
+
+
+def _loudness(asked: Config, now: sp.SpeechSettings) -> float | None:
+    if asked.loudness is msgspec.UNSET:
+        return now.loudness
+    if asked.loudness is not None and not QUIETEST <= asked.loudness <= LOUDEST:
+        message = f"loudness must be from {QUIETEST:g} to {LOUDEST:g} LUFS."
+        raise Refusal("invalid_value", message, "loudness")
+    return asked.loudness
 
 
 def _format(name: str) -> str:

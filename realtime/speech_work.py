@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TypeAlias, TypeVar, assert_never
 
 from ..codecs.encode import Encoder, new_encoder
+from ..codecs.loudness import Leveller
 from ..codecs.opus import RATE
 from ..codecs.pcm import SAMPLE_BYTES
 from ..engines.chunks import End, EndReason, PcmChunk, SpokenWords, StageError
@@ -16,6 +17,7 @@ from ..engines.pipeline import Pipeline, SpeakRequest, Speech
 from ..engines.stage import StageFailure
 from ..sessions.errors import ErrorInfo
 from . import speech_events as sp
+from .voice_levels import VoiceLevels
 
 logger = logging.getLogger(__name__)
 
@@ -38,15 +40,23 @@ class Speaking:
         request: SpeakRequest,
         index: int,
         form: str,
+        loudness: float | None,
         pipeline: Pipeline,
+        levels: VoiceLevels,
         tell: Tell,
         room: Callable[[], Awaitable[None]],
     ) -> None:
-        """``form``: of the audio. ``room``: returns once more of it may be made."""
+        """``form``: of the audio. ``loudness``: LUFS, or ``None`` for the voice as it is.
+
+        ``room``: returns once more of it may be made.
+        """
         self._request = request
         self._index = index
         self._form = form
+        self._loudness = loudness
         self._pipeline = pipeline
+        self._levels = levels
+        self._leveller: Leveller | None = None
         self._tell = tell
         self._room = room
         self._encoder: Encoder | None = None
@@ -80,6 +90,9 @@ class Speaking:
         self._tell(sp.WorkEnded(self._index, error))
 
     async def _speak(self) -> ErrorInfo | None:
+        if self._loudness is not None:
+            level = await self._levels.of(self._request.voice)
+            self._leveller = Leveller(self._loudness, level)
         stream = self._pipeline.speak(self._request)
         name = f"{self._request.request_id}-text"
         feeder = asyncio.get_running_loop().create_task(self._feed(stream), name=name)
@@ -129,6 +142,7 @@ class Speaking:
     def _begun(self) -> Encoder:
         if self._encoder is None:
             self._encoder = new_encoder(self._form)
+            self._encoder.shaper = self._leveller
         return self._encoder
 
     @property
@@ -148,7 +162,7 @@ class Speaking:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         """As ``asyncio.to_thread``, but never returns while the thread is at it."""
-        if self._form in INSTANT:
+        if self._form in INSTANT and self._leveller is None:
             return work()
         future = asyncio.get_running_loop().run_in_executor(None, work)
         try:

@@ -14,6 +14,11 @@ from ..engines.stage import StageFailure
 
 logger = logging.getLogger(__name__)
 
+SAMPLES = {
+    "ja": "朝の野原は霧の中にありますが、お昼には日が差してきます。少し歩くのは、体にいいことです。"
+}
+"""In other languages than English, by which all else is measured too."""
+
 SAMPLE = (
     "In the morning the fields lie under fog, and by noon the sun has found its way through. "
     "A short walk does everybody good."
@@ -78,7 +83,7 @@ class VoiceLevels:
         speech = self._pipeline.speak(SpeakRequest(request_id=request_id, voice=card.name))
         pcm = bytearray()
         try:
-            await speech.send(SAMPLE)
+            await speech.send(SAMPLES.get(card.language, SAMPLE))
             await speech.end()
             async for item in speech:
                 if isinstance(item, PcmChunk):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ from ..realtime.service import RealtimeService
 from ..realtime.speech_service import SpeechService
 from .access import Gate, Guard
 from .api_keys import Keys, load_keys
+from .chat import ChatRoute
 from .client_secrets import ClientSecretRoutes
 from .errors import http_error, not_allowed, not_found
 from .measures import LAGS, Histogram, Measures
@@ -35,6 +37,7 @@ from .speech import SpeechRoute
 from .speech_request import STOCK_SPEECH_VOICES
 from .speech_stream import SpeechStreamRoute
 from .transcriptions import TranscriptionRoutes
+from .voices import VoiceRoutes
 from .watchdog import Watchdog
 
 logger = logging.getLogger(__name__)
@@ -83,8 +86,10 @@ class Server:
         streams = SpeechService(deployment, pipeline, self.service, STOCK_SPEECH_VOICES)
         self._speech_stream = SpeechStreamRoute(streams, self.service, pipeline, self._gate)
         self._secrets = ClientSecretRoutes(self.service, pipeline, secrets, deployment.model)
-        self._speech = SpeechRoute(pipeline, deployment.limits)
+        self._speech = SpeechRoute(pipeline, deployment.limits, streams.levels)
         self._transcriptions = TranscriptionRoutes(pipeline, deployment.limits)
+        self._chat = ChatRoute(pipeline, deployment)
+        self._voices = VoiceRoutes(pipeline, self._is_operator)
         lags = Histogram(LAGS)
         self._watchdog = Watchdog(lags.observe)
         self._metrics = Metrics(measures, self.service, pipeline, self._watchdog, lags)
@@ -125,7 +130,9 @@ class Server:
             Route("/v1/models/{model}", self._model),
             *self._secrets.routes(),
             *self._transcriptions.routes(),
+            *self._voices.routes(),
             *self._speech.routes(),
+            *self._chat.routes(),
             *(WebSocketRoute(path, self._realtime.serve) for path in SOCKETS),
             WebSocketRoute("/v1/audio/speech/stream", self._speech_stream.serve),
             Mount("/static", StaticFiles(directory=STATIC)),
@@ -147,6 +154,7 @@ class Server:
     async def _start(self) -> None:
         try:
             await asyncio.to_thread(self._speech.prepare)
+            await asyncio.to_thread(_load_threads)
             await self._pipeline.start()
         except StageFailure as failure:
             self._failure = failure.error.message
@@ -211,6 +219,11 @@ class Server:
             "created": 0,
             "owned_by": "antiphon",
         }
+
+
+def _load_threads() -> None:
+    """Load what Starlette passes files on with, which it would do on the loop, in 0.3 s."""
+    importlib.import_module("anyio._backends._asyncio")
 
 
 def _is_local(request: Request) -> bool:

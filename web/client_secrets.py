@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -21,8 +21,9 @@ from ..realtime.wire_session import session_object, session_patch
 from ..sessions.errors import ErrorInfo, Refusal
 from ..sessions.ids import IdSource
 from ..sessions.settings import SessionKind
-from .bodies import BodyTooLarge, read_body
+from .bodies import TOO_SLOW, BodyTooLarge, read_body
 from .errors import refusal
+from .leaving import NOBODY
 
 Json = dict[str, Any]
 
@@ -86,6 +87,10 @@ class ClientSecretRoutes:
             return refusal(503, "server_starting", message, retry_after_s=1)
         try:
             made = make(await read_body(request, BODY_BYTES))
+        except ClientDisconnect:
+            return Response(status_code=NOBODY)
+        except TimeoutError:
+            return refusal(408, "request_timeout", TOO_SLOW)
         except BodyTooLarge:
             message = f"The body may have at most {BODY_BYTES // 1024} KiB."
             return refusal(413, "request_too_large", message)

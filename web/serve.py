@@ -59,9 +59,17 @@ class Runner(uvicorn.Server):
 
 
 def serve(
-    deployment: Deployment, cache_root: Path, host: str, port: int, recordings: Path | None = None
+    deployment: Deployment,
+    cache_root: Path,
+    host: str,
+    port: int,
+    recordings: Path | None = None,
+    *,
+    voices: Path | None = None,
 ) -> None:
     """Serve until told to stop.
+
+    ``voices``: the folder of added voices; without one none can be added.
 
     Raises:
         DeploymentError: the deployment may not be served at this address.
@@ -72,7 +80,7 @@ def serve(
     listener = _listen(host, port)
     steps = Steps()
     steps.step(f"starting {deployment.model}")
-    pipeline = CascadePipeline(deployment, cache_root, on_progress=steps.step)
+    pipeline = CascadePipeline(deployment, cache_root, on_progress=steps.step, voices=voices)
     server = Server(deployment, pipeline, recordings, keys=reach.keys)
     runner = Runner(_config(server, deployment, host, port, reach.tls), server)
 

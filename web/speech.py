@@ -11,21 +11,25 @@ from contextlib import suppress
 from itertools import count
 
 import msgspec
-from starlette.requests import Request
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ..codecs.encode import Encoder, EncoderMissing, new_encoder
+from ..codecs.loudness import Leveller
 from ..engines.chunks import End, EndReason, PcmChunk, SpokenWords, StageError
 from ..engines.deployment import Limits
 from ..engines.pipeline import OUTPUT_RATE, Pipeline, SpeakRequest, Speech
 from ..engines.stage import StageFailure
 from ..realtime.refusals import Refused
+from ..realtime.voice_levels import VoiceLevels
 from ..sessions.errors import ErrorInfo, Refusal
-from .bodies import BodyTooLarge, read_body
+from .bodies import TOO_SLOW, BodyTooLarge, read_body
 from .errors import envelope, refusal
 from .leaving import ClientLeft, while_here
+from .request_ids import RequestIds
 from .speech_request import Asked, body_bytes, read_request
 
 logger = logging.getLogger(__name__)
@@ -41,16 +45,23 @@ STOPPED = StageError("server_stopping", "The speech was stopped.", retry_after_m
 class SpeechRoute:
     """Speaks texts. An ASGI application, as only such can leave an answer incomplete."""
 
-    def __init__(self, pipeline: Pipeline, limits: Limits) -> None:
-        """``limits``: those on text, on writes that stall, and on how many are spoken at once."""
+    def __init__(
+        self, pipeline: Pipeline, limits: Limits, levels: VoiceLevels | None = None
+    ) -> None:
+        """``limits``: those on text, on writes that stall, and on how many are spoken at once.
+
+        ``levels``: of the pipeline's voices, where others need them too.
+        """
         self._pipeline = pipeline
         self._limits = limits
+        self._levels = levels or VoiceLevels(pipeline)
         self._running = 0
         self._numbers = count(1)
 
     def routes(self) -> list[Route]:
         """The one route."""
-        return [Route(PATH, self, methods=["POST"], name="speech")]
+        named = [Middleware(RequestIds)]
+        return [Route(PATH, self, methods=["POST"], name="speech", middleware=named)]
 
     @staticmethod
     def prepare() -> None:
@@ -80,6 +91,10 @@ class SpeechRoute:
             return refusal(503, "server_starting", message, retry_after_s=1)
         try:
             asked = await self._read(request)
+        except ClientDisconnect:
+            return None
+        except TimeoutError:
+            return refusal(408, "request_timeout", TOO_SLOW)
         except BodyTooLarge:
             most = body_bytes(self._limits.speech_chars) // 1024
             return refusal(413, "request_too_large", f"The body may have at most {most} KiB.")
@@ -105,7 +120,7 @@ class SpeechRoute:
         except StageFailure as failure:
             encoder.close()
             return failed(failure.error)
-        answer = _Answer(asked, speech, encoder, send, self._limits.stalled_seconds)
+        answer = _Answer(asked, speech, encoder, self._levels, send, self._limits.stalled_seconds)
         return await answer.give(receive)
 
     async def _read(self, request: Request) -> Asked:
@@ -118,11 +133,18 @@ class _Answer:
     """One speech on its way to one client."""
 
     def __init__(
-        self, asked: Asked, speech: Speech, encoder: Encoder, send: Send, stalled_seconds: float
+        self,
+        asked: Asked,
+        speech: Speech,
+        encoder: Encoder,
+        levels: VoiceLevels,
+        send: Send,
+        stalled_seconds: float,
     ) -> None:
         self._asked = asked
         self._speech = speech
         self._encoder = encoder
+        self._levels = levels
         self._send = send
         self._stalled_seconds = stalled_seconds
         self._encoding: asyncio.Future[bytes] | None = None
@@ -146,6 +168,9 @@ class _Answer:
             self._close()
 
     async def _speak(self) -> Response | None:
+        if (loudness := self._asked.loudness) is not None:
+            level = await self._levels.of(self._asked.voice)
+            self._encoder.shaper = Leveller(loudness, level)
         await self._speech.send(self._asked.text)
         await self._speech.end()
         async for item in self._speech:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from ..codecs.encode import FORMATS
+from ..codecs.loudness import LOUDEST, QUIETEST
 from ..realtime.client_messages import VoiceIdIn
 from ..realtime.refusals import Refused, not_one_of, not_served, wrong_type
 from ..realtime.service import STOCK_VOICES
@@ -34,6 +35,7 @@ class _SpeechIn(msgspec.Struct, kw_only=True):
     instructions: str | None = None
     response_format: str | None = None
     speed: float | None = None
+    loudness: float | None = None
     stream_format: str | None = None
     timestamp_granularities: list[str] | None = None
 
@@ -50,6 +52,9 @@ class Asked:
     """One of :data:`..codecs.encode.FORMATS`."""
 
     speed: float
+    loudness: float | None
+    """LUFS; ``None`` for the voice as it is."""
+
     events: bool
     """Whether the audio is wanted in server-sent events."""
 
@@ -80,6 +85,9 @@ def read_request(body: bytes, *, voices: Sequence[str], chars: int) -> Asked:
     if not SLOWEST <= speed <= FASTEST:
         message = f"speed must be from {SLOWEST} to {FASTEST:g}."
         raise Refusal("invalid_value", message, "speed")
+    if asked.loudness is not None and not QUIETEST <= asked.loudness <= LOUDEST:
+        message = f"loudness must be from {QUIETEST:g} to {LOUDEST:g} LUFS."
+        raise Refusal("invalid_value", message, "loudness")
     if stream not in STREAM_FORMATS:
         raise not_one_of("stream_format", stream, STREAM_FORMATS)
     return Asked(
@@ -87,6 +95,7 @@ def read_request(body: bytes, *, voices: Sequence[str], chars: int) -> Asked:
         voice=_voice(asked.voice, voices),
         form=form,
         speed=speed,
+        loudness=asked.loudness,
         events=stream == "sse",
         words=_words(asked.timestamp_granularities or [], stream),
     )

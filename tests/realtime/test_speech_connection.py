@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.babble import babble
 from tests.support.fakes import BROKEN, RATE, SAID_MS, FakePipeline, Step, tone
 from tests.support.loop import run_simulated
 from tests.support.speech_rig import served
 from tests.support.waiting import until
 
 from antiphon.codecs import encode as encoders
+from antiphon.codecs.loudness import Leveller, integrated
 from antiphon.engines.chunks import End, EndReason, PcmChunk
 from antiphon.engines.pipeline import SpeakRequest, Speech
 from antiphon.realtime.connection import (
@@ -62,6 +64,7 @@ def test_the_first_words_sound_before_the_last_are_written() -> None:
                         "speed": 1.0,
                         "word_timestamps": False,
                         "stream_audio": True,
+                        "loudness": None,
                         "sample_rate": 24000,
                     },
                 },
@@ -119,6 +122,56 @@ def test_words_and_their_times() -> None:
             }
             assert (two["chunk_id"], two["chunk_start_ms"], two["chunk_end_ms"]) == (1, 200, 400)
             assert [each["word"] for each in two["timestamps"]] == ["there"]
+
+    run_simulated(main())
+
+
+@pytest.mark.parametrize("form", ["pcm", "wav"])
+def test_speech_is_as_loud_as_asked(form: str) -> None:
+    said = babble(4)
+    pieces = [PcmChunk(said[at : at + 9_998], RATE) for at in range(0, len(said), 9_998)]
+
+    async def main() -> None:
+        pipeline = FakePipeline(speeches=((*pieces, End(EndReason.COMPLETED)),))
+        async with served(pipeline) as rig:
+            rig.socket.put("session.config", response_format=form, loudness=-30)
+            rig.say("Hello.")
+            rig.done()
+            done = await rig.told_done()
+            assert done["status"] == "completed"
+            sound = rig.socket.audio[-len(said) :]
+            assert integrated(sound) == pytest.approx(-30, abs=1)
+            (told,) = rig.socket.of("audio.done")
+            assert (told["total_bytes"], told["duration_ms"]) == (len(rig.socket.audio), 4000)
+            # From the next utterance on it is as it was.
+            rig.socket.put("session.config", response_format="pcm", loudness=None)
+            rig.say("Hello.")
+            rig.done()
+            await rig.told_done(2)
+            assert rig.socket.audio.endswith(said)
+
+    run_simulated(main())
+
+
+def test_no_speech_is_levelled_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[int] = set()
+
+    class Noted(Leveller):
+        def feed(self, pcm: bytes) -> bytes:
+            threads.add(threading.get_ident())
+            return super().feed(pcm)
+
+    monkeypatch.setattr("antiphon.realtime.speech_work.Leveller", Noted)
+
+    async def main() -> None:
+        async with served() as rig:
+            rig.socket.put("session.config", loudness=-30)
+            rig.say("Hello there.")
+            rig.done()
+            await rig.told_done()
+            assert len(rig.socket.audio) == 2 * WORD_BYTES
+            assert threads
+            assert threading.get_ident() not in threads
 
     run_simulated(main())
 

@@ -21,6 +21,9 @@ CONFIG: tuple[tuple[Json, str, str], ...] = (
     ({"response_format": "midi"}, "invalid_value", "response_format"),
     ({"speed": 0.2}, "invalid_value", "speed"),
     ({"speed": 4.5}, "invalid_value", "speed"),
+    ({"loudness": -36.5}, "invalid_value", "loudness"),
+    ({"loudness": -11}, "invalid_value", "loudness"),
+    ({"loudness": "loud"}, "invalid_value", "loudness"),
     ({"sample_rate": 16000}, "unsupported_value", "sample_rate"),
     ({"word_timestamps": "yes"}, "invalid_value", "word_timestamps"),
     ({"word_timestamps": True, "stream_audio": False}, "invalid_value", "stream_audio"),
@@ -44,6 +47,19 @@ def test_settings_that_are_not_allowed(members: Json, code: str, param: str) -> 
             rig.socket.put("session.config", unknown=True, model="tts-1", instructions="")
             ready = await rig.socket.wait_for("session.ready", 2)
             assert ready == rig.socket.of("session.ready")[0]
+
+    run_simulated(main())
+
+
+def test_loudness_is_kept_until_it_is_null() -> None:
+    async def main() -> None:
+        async with served() as rig:
+            told: list[float | None] = []
+            for members in ({"loudness": -20}, {"speed": 2}, {"loudness": None}, {"speed": 1}):
+                rig.socket.put("session.config", **members)
+                ready = await rig.socket.wait_for("session.ready", len(told) + 2)
+                told.append(ready["session"]["loudness"])
+            assert told == [-20, -20, None, None]
 
     run_simulated(main())
 

@@ -70,7 +70,7 @@ def test_the_model_is_listed(client: Visitor) -> None:
     [
         ("GET", "/v1/models/other"),
         ("GET", "/nowhere"),
-        ("POST", "/v1/chat/completions"),
+        ("POST", "/v1/completions"),
         ("GET", "/v1/realtime"),
         ("GET", "/v1/realtime/calls"),
         ("POST", "/v1/realtime/translations/client_secrets"),

@@ -91,7 +91,9 @@ class Visited(FakePipeline):
 
 
 def use(monkeypatch: pytest.MonkeyPatch, pipeline: FakePipeline) -> None:
-    def build(deployment: Deployment, cache_root: Path, on_progress: object) -> FakePipeline:
+    def build(
+        deployment: Deployment, cache_root: Path, on_progress: object, voices: Path | None
+    ) -> FakePipeline:
         return pipeline
 
     monkeypatch.setattr(module, "CascadePipeline", build)

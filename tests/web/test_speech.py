@@ -14,14 +14,18 @@ from typing import Any
 import pytest
 import uvicorn
 from starlette.types import Message, Scope
+from tests.support.babble import babble
 from tests.support.fakes import BROKEN, RATE, SAID_MS, FakePipeline, Step, tone
 from tests.support.loop import run_simulated
 
 from antiphon.codecs.encode import FORMATS
+from antiphon.codecs.loudness import integrated
 from antiphon.engines.chunks import End, EndReason, PcmChunk, SpokenWords, StageError, Word
 from antiphon.engines.deployment import parse_deployment
 from antiphon.engines.pipeline import SpeakRequest
+from antiphon.realtime.voice_levels import SAMPLE
 from antiphon.web.app import Server
+from antiphon.web.bodies import BODY_SECONDS
 from antiphon.web.speech import NOTHING_MS, PATH, SpeechRoute
 from antiphon.web.speech_request import STOCK_SPEECH_VOICES, body_bytes
 
@@ -134,6 +138,62 @@ def test_speed(client: Visitor, pipeline: FakePipeline, speed: float) -> None:
     assert [each.speed for each in pipeline.of(SpeakRequest)] == [speed]
 
 
+SPOKEN = babble(4)
+STEPS: tuple[Step, ...] = (
+    *(PcmChunk(SPOKEN[at : at + 19_999], RATE) for at in range(0, len(SPOKEN), 19_999)),
+    DONE,
+)
+
+
+@pytest.mark.parametrize("loudness", [-36, -20.5, -12])
+def test_speech_is_as_loud_as_asked(loudness: float) -> None:
+    with visitor(FakePipeline(speeches=(STEPS,))) as client:
+        asked = {**HELLO, "response_format": "pcm", "loudness": loudness}
+        answer = client.post(PATH, json=asked)
+    assert len(answer.content) == len(SPOKEN)
+    assert integrated(answer.content) == pytest.approx(loudness, abs=1)
+
+
+def test_the_voice_is_measured_once() -> None:
+    pipeline = FakePipeline(speeches=(STEPS,))
+    with visitor(pipeline) as client:
+        for _ in range(2):
+            assert client.post(PATH, json={**HELLO, "loudness": -20}).status_code == 200
+    assert sorted(pipeline.text_said) == sorted([SAMPLE, "Hello there", "Hello there"])
+
+
+@pytest.mark.parametrize("asked", [{}, {"loudness": None}])
+def test_without_loudness_the_voice_is_as_it_is(asked: Json) -> None:
+    pipeline = FakePipeline(speeches=(STEPS,))
+    with visitor(pipeline) as client:
+        answer = client.post(PATH, json={**HELLO, "response_format": "pcm"} | asked)
+    assert answer.content == SPOKEN
+    assert pipeline.text_said == ["Hello there"]
+
+
+@pytest.mark.parametrize("form", ["wav", "mp3"])
+def test_the_end_of_levelled_speech_is_in_the_file(form: str) -> None:
+    with visitor(FakePipeline(speeches=(STEPS,))) as client:
+        asked = {**HELLO, "response_format": form}
+        plain, levelled = (
+            client.post(PATH, json=asked | more).content for more in ({}, {"loudness": -30})
+        )
+    # MP3 has a constant rate.
+    assert len(levelled) == len(plain)
+
+
+def test_a_client_who_leaves_while_the_voice_is_measured() -> None:
+    async def scenario(client: Client) -> None:
+        asking = asyncio.create_task(client.ask(loudness=-20))
+        await asyncio.sleep(1)
+        client.leaves.set()
+        await asking
+        assert asyncio.get_running_loop().time() < 2
+        assert client.sent == []
+
+    with_client((60.0, DONE), scenario)
+
+
 def test_what_stock_clients_send_without_meaning_it_is_accepted(client: Visitor) -> None:
     asked = {**HELLO, "instructions": "", "stream_format": None, "speed": None, "extra": {"a": 1}}
     assert client.post(PATH, json=asked).status_code == 200
@@ -194,6 +254,11 @@ def test_word_times_are_those_of_the_file(client: Visitor) -> None:
         ({"speed": 0.2}, "speed", "from 0.25 to 4"),
         ({"speed": 4.1}, "speed", "from 0.25 to 4"),
         ({"speed": "fast"}, "speed", "expected `float"),
+        ({"loudness": -36.1}, "loudness", "from -36 to -12"),
+        ({"loudness": -11.9}, "loudness", "from -36 to -12"),
+        ({"loudness": 0}, "loudness", "from -36 to -12"),
+        ({"loudness": "loud"}, "loudness", "expected `float"),
+        ({"loudness": True}, "loudness", "expected `float"),
         ({"stream_format": "ws"}, "stream_format", "'audio', 'sse'"),
         ({"timestamp_granularities": ["word"]}, "timestamp_granularities", "'sse'"),
         (
@@ -304,6 +369,9 @@ class Client:
         self.reads = asyncio.Event()
         self.reads.set()
         self._asked = False
+        self.body_stops = False
+        """Whether only the first half of the body comes."""
+
         self._changed = asyncio.Condition()
 
     async def ask(self, **asked: object) -> None:
@@ -331,7 +399,8 @@ class Client:
     async def _receive(self) -> Message:
         if not self._asked:
             self._asked = True
-            return {"type": "http.request", "body": self._body}
+            body = self._body[:10] if self.body_stops else self._body
+            return {"type": "http.request", "body": body, "more_body": self.body_stops}
         await self.leaves.wait()
         return {"type": "http.disconnect"}
 
@@ -388,6 +457,22 @@ def test_a_client_who_leaves_ends_the_work_at_once(steps: Sequence[Step]) -> Non
         assert not client.sent or not client.complete
 
     with_client(steps, scenario)
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_body_that_does_not_come(leaves: bool) -> None:
+    async def scenario(client: Client) -> None:
+        client.body_stops = True
+        if leaves:
+            client.leaves.set()
+            await client.ask()
+            assert client.sent == []
+        else:
+            await client.ask()
+            assert client.status == 408
+            assert asyncio.get_running_loop().time() == pytest.approx(BODY_SECONDS, abs=1)
+
+    with_client((*FIRST, DONE), scenario)
 
 
 def test_a_client_who_leaves_while_it_is_written_to() -> None:

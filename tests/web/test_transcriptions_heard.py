@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.fakes import FakePipeline
+from tests.support.files import KINDS, made
 from tests.support.speech import word_errors
 
 from antiphon.codecs.encode import new_encoder
@@ -107,6 +108,28 @@ def test_files_of_all_kinds_are_understood(
 ) -> None:
     shown = hear(client, encoded(form, said(spoken(TEXT)))).json()
     assert word_errors(TEXT, shown["text"])[0] <= 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate", "channels"),
+    [
+        ("wav", 8_000, 1),
+        ("wav", 44_100, 2),
+        ("m4a", 44_100, 2),
+        ("webm", 48_000, 1),
+        ("ogg-opus", 48_000, 2),
+        ("mp3", 22_050, 1),
+    ],
+)
+def test_rates_and_files_of_other_programs_are_understood(
+    client: Visitor, spoken: Callable[[str], Samples], kind: str, rate: int, channels: int
+) -> None:
+    mono = np.frombuffer(resample(from_float(said(spoken(TEXT))), 24_000, rate), "<i2")
+    samples = np.tile(mono / 32_768, (channels, 1))
+    shown = hear(client, made(*KINDS[kind], samples, rate), response_format="verbose_json").json()
+    assert word_errors(TEXT, shown["text"])[0] <= 1
+    # A codec's last frame may be longer than the sound.
+    assert shown["duration"] == pytest.approx(len(mono) / rate, abs=0.1)
 
 
 def test_a_truncated_file_gives_what_is_there(

@@ -38,6 +38,7 @@ def _add_say(say: argparse.ArgumentParser) -> None:
     say.add_argument("--play", action="store_true", help="play it, beside writing FILE")
     say.add_argument("--voice", help="default: the deployment's; see --list-voices")
     say.add_argument("--speed", type=float, default=1.0, help="0.25 to 4, default: %(default)s")
+    say.add_argument("--loudness", type=float, help="LUFS, -36 to -12; default: as the voice is")
     say.add_argument("--list-voices", action="store_true", help="print the voices, and end")
     say.add_argument("--output", metavar="DEVICE", help="sound device: a number or part of a name")
     _add_server(say)

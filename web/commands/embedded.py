@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
+from ...codecs.loudness import Leveller
 from ...codecs.media import RATE, AudioSource, open_audio
 from ...codecs.pcm import SAMPLE_BYTES
 from ...engines.catalog import card, cards, is_present
@@ -36,6 +37,7 @@ from ...engines.pipeline import (
 )
 from ...engines.pipelines.cascade import CascadePipeline
 from ...engines.stage import StageFailure
+from ...realtime.voice_levels import VoiceLevels
 from ..transcripts import Transcribed
 from .errors import CommandError
 from .status import Status
@@ -130,8 +132,10 @@ class EmbeddedVoice:
         """What can be asked for, the default one first."""
         return list(self._pipeline.voice_cards)
 
-    async def speak(self, text: str, voice: str | None, speed: float) -> AsyncGenerator[bytes]:
-        """Yield speech as it is made: s16le mono, 24 kHz.
+    async def speak(
+        self, text: str, voice: str | None, speed: float, loudness: float | None = None
+    ) -> AsyncGenerator[bytes]:
+        """Yield speech as it is made: s16le mono, 24 kHz. ``loudness``: LUFS.
 
         Raises:
             CommandError: there is no such voice.
@@ -141,15 +145,20 @@ class EmbeddedVoice:
             known = ", ".join(self._pipeline.voices) or "none"
             raise CommandError(f"--voice: expected one of {known}, got {voice!r}", misused=True)
         asked = SpeakRequest(request_id="say", voice=voice, speed=speed)
+        leveller: Leveller | None = None
+        if loudness is not None:
+            leveller = Leveller(loudness, await VoiceLevels(self._pipeline).of(voice))
         stream = self._pipeline.speak(asked)
         feeding = asyncio.ensure_future(_feed(stream, text))
         try:
             async for item in stream:
                 match item:
                     case PcmChunk():
-                        yield item.pcm
+                        yield leveller.feed(item.pcm) if leveller else item.pcm
                     case End():
                         _require_completed(item)
+                        if leveller:
+                            yield leveller.flush()
                     case SpokenWords():
                         pass
             await feeding

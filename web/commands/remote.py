@@ -93,8 +93,10 @@ class RemoteServer:
             raise CommandError("the server does not list its voices")
         return cards
 
-    async def speak(self, text: str, voice: str | None, speed: float) -> AsyncGenerator[bytes]:
-        """Yield speech as it comes: s16le mono, 24 kHz.
+    async def speak(
+        self, text: str, voice: str | None, speed: float, loudness: float | None = None
+    ) -> AsyncGenerator[bytes]:
+        """Yield speech as it comes: s16le mono, 24 kHz. ``loudness``: LUFS.
 
         Raises:
             CommandError: the server refuses, or stops on the way.
@@ -107,6 +109,8 @@ class RemoteServer:
         }
         if voice is not None:
             asked["voice"] = voice
+        if loudness is not None:
+            asked["loudness"] = loudness
         body = msgspec.json.encode(asked)
         headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
         call = self._call(SPEECH_SECONDS)

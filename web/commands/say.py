@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ...codecs.encode import FORMATS, Encoder, EncoderMissing, new_encoder
+from ...codecs.loudness import LOUDEST, QUIETEST
 from ...codecs.pcm import SAMPLE_BYTES
 from ...codecs.wav import wav_header
 from ...engines.catalog import default_cache_root
@@ -51,8 +52,10 @@ class Voice(Protocol):
         """What can be asked for, the default one first."""
         ...
 
-    def speak(self, text: str, voice: str | None, speed: float) -> AsyncGenerator[bytes]:
-        """Yield speech as it is made: s16le mono, 24 kHz."""
+    def speak(
+        self, text: str, voice: str | None, speed: float, loudness: float | None = None
+    ) -> AsyncGenerator[bytes]:
+        """Yield speech as it is made: s16le mono, 24 kHz. ``loudness``: LUFS."""
         ...
 
 
@@ -66,6 +69,7 @@ class Order:
     play: bool
     voice: str | None
     speed: float
+    loudness: float | None
     output: str | None
     """The sound device."""
 
@@ -112,6 +116,9 @@ def _order(args: argparse.Namespace) -> Order:
     out: str | None = args.out
     if not SLOWEST <= args.speed <= FASTEST:
         raise CommandError(f"--speed: expected {SLOWEST} to {FASTEST:g}", misused=True)
+    if args.loudness is not None and not QUIETEST <= args.loudness <= LOUDEST:
+        what = f"--loudness: expected {QUIETEST:g} to {LOUDEST:g} LUFS"
+        raise CommandError(what, misused=True)
     form = _form(out, args.format)
     if out == STDOUT and sys.stdout.isatty():
         raise CommandError("-o -: a terminal shows no sound; send it to a pipe or a file")
@@ -122,6 +129,7 @@ def _order(args: argparse.Namespace) -> Order:
         play=args.play or out is None,
         voice=args.voice,
         speed=args.speed,
+        loudness=args.loudness,
         output=args.output,
     )
 
@@ -223,7 +231,8 @@ class _Say:
         self, voice: Voice, order: Order, encoder: Encoder | None, speaker: Loudspeaker | None
     ) -> None:
         made = _Made(self._status, timed=speaker is None)
-        async with aclosing(voice.speak(order.text, order.voice, order.speed)) as pieces:
+        said = voice.speak(order.text, order.voice, order.speed, order.loudness)
+        async with aclosing(said) as pieces:
             if encoder is None or order.out is None:
                 await _deliver(pieces, made, None, speaker)
             else:

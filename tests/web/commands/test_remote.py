@@ -99,7 +99,7 @@ def test_speech_is_asked_for_and_comes_as_samples(server: RemoteServer, answer: 
     answer.pieces = (b"\x01", b"\x00\x02\x00", b"\x03\x00")
 
     async def main() -> list[bytes]:
-        return [pcm async for pcm in server.speak("Hello.", "joe", 1.5)]
+        return [pcm async for pcm in server.speak("Hello.", "joe", 1.5, -20.0)]
 
     pieces = asyncio.run(main())
     assert b"".join(pieces) == b"\x01\x00\x02\x00\x03\x00"
@@ -108,6 +108,7 @@ def test_speech_is_asked_for_and_comes_as_samples(server: RemoteServer, answer: 
     assert answer.headers["Authorization"] == "Bearer secret"
     asked = json.loads(answer.body)
     assert (asked["input"], asked["voice"], asked["speed"]) == ("Hello.", "joe", 1.5)
+    assert asked["loudness"] == -20
     assert asked["response_format"] == "pcm"
 
 

@@ -234,6 +234,7 @@ def test_only_the_voice_is_fetched(monkeypatch: pytest.MonkeyPatch, capsys: Capt
         (["hi", "-o", "a"], "names no format"),
         (["hi", "--format", "mp3"], "--format: only with -o"),
         (["hi", "-o", "a.wav", "--speed", "9"], "--speed: expected 0.25 to 4"),
+        (["hi", "-o", "a.wav", "--loudness", "-5"], "--loudness: expected -36 to -12 LUFS"),
         (["hi", "-o", "a.wav", "--speed", "nan"], "--speed: expected 0.25 to 4"),
         (["hi", "-o", "a.wav", "--config", "c", "--url", "h:1"], "leave out --url"),
         (["hi", "-o", "a.wav", "--url", "ftp://h"], "expected a URL"),
