@@ -22,7 +22,7 @@ setup: ## Make or refresh .venv with everything, tools included
 runtime:
 	@$(PYTHON) deploy/setup_env.py
 
-models: runtime ## Fetch the embedded models (about 250 MB, once)
+models: runtime ## Fetch the embedded models (about 340 MB, once)
 	$(BIN)/antiphon models fetch
 
 serve: runtime ## Set up what is needed and start the server

@@ -23,6 +23,7 @@ MODULES = (
     ".speech.models.whisper_tiny_en",
     ".speech.models.whisper_base",
     ".speech.models.piper_joe",
+    ".speech.models.kokoro_ja",
     ".text.models.smollm2_135m",
 )
 """One module a model, relative to this package; imported when the catalogue is asked."""

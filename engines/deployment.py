@@ -47,10 +47,14 @@ class WhisperConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="wh
 
     model: Name = "whisper-tiny-en"
     threads: Positive = 1
-    """Threads of one recognition."""
+    """Threads of one recognition of live speech."""
 
     concurrency: Positive = 1
-    """Recognitions that run at once; more wait, soonest first."""
+    """Recognitions of live speech that run at once; more wait, soonest first."""
+
+    recordings: Positive = 2
+    """Stretches of recordings that are read at once while nobody speaks, each by a thread of
+    low priority: as many as there are cores reads the soonest."""
 
 
 class ScriptedRecognizerConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="scripted"):
@@ -153,6 +157,13 @@ class TalkerConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="pip
     """How much the voice varies from one time to the next, 1 as it was made; 0 says the
     same text the same way every time."""
 
+    voices: tuple[Name, ...] = ()
+    """Models of the catalogue whose voices are offered besides those of ``model``."""
+
+    loaded: Positive = 4
+    """Models kept in memory, that of the default voice among them; of others those that were
+    used last."""
+
 
 class ScriptedTalkerConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="scripted"):
     """A tone as long as the text would take to say, without any model: for tests and load.
@@ -188,6 +199,11 @@ class Code2wavConfig(_Strict, frozen=True, kw_only=True):
     """Latents to waveform, with the decoder of the talker's model."""
 
     threads: Positive = 1
+    """Threads of one chunk."""
+
+    concurrency: Positive = 2
+    """Chunks of different streams decoded at once."""
+
     ladder: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=32)] = LADDER
     """Frames that a chunk may have, ascending."""
 
@@ -386,7 +402,7 @@ def models_named(deployment: Deployment) -> tuple[str, ...]:
     stages = deployment.stages
     names: list[str] = []
     if isinstance(stages.talker, TalkerConfig):
-        names.append(stages.talker.model)
+        names += dict.fromkeys((stages.talker.model, *stages.talker.voices))
     if isinstance(stages.recognizer, WhisperConfig):
         names.append(stages.recognizer.model)
     if isinstance(stages.ar, VllmConfig) and not Path(stages.ar.model).is_dir():

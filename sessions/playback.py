@@ -284,14 +284,17 @@ class Spoken:
 def heard_text(text: str, words: Sequence[WordTime], heard_ms: float, total_ms: float) -> str:
     """Return the part of ``text`` that was heard by ``heard_ms``, cut between words.
 
-    ``words`` are the words of ``text`` as split at white space, in order, possibly not
-    all of them yet. A word counts once all of it was heard. Without word times the text
-    is cut in proportion to ``total_ms``.
+    ``words`` are the words of ``text`` in order, joined by its white space or by nothing,
+    possibly not all of them yet. A word counts once all of it was heard. Without word times
+    the text is cut in proportion to ``total_ms``.
     """
     if not words:
         return _share_of(text, heard_ms / total_ms if total_ms > 0 else 0.0)
-    heard = sum(1 for word in words if word.end_ms <= heard_ms)
-    return _first_words(text, heard)
+    end = 0
+    for word in words:
+        if word.end_ms <= heard_ms:
+            end = _after_word(text, end, word.text)
+    return text[:end]
 
 
 def _share_of(text: str, share: float) -> str:
@@ -303,8 +306,16 @@ def _first_words(text: str, count: int) -> str:
     """Return the first ``count`` words of ``text`` with the white space between them."""
     end = 0
     for _ in range(count):
-        while end < len(text) and text[end].isspace():
-            end += 1
-        while end < len(text) and not text[end].isspace():
-            end += 1
+        end = _after_word(text, end)
     return text[:end]
+
+
+def _after_word(text: str, at: int, word: str = "") -> int:
+    """Return where the word behind ``at`` ends: ``word``, if it is there, or a white space."""
+    while at < len(text) and text[at].isspace():
+        at += 1
+    if word and text.startswith(word, at):
+        return at + len(word)
+    while at < len(text) and not text[at].isspace():
+        at += 1
+    return at

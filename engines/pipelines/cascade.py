@@ -28,12 +28,21 @@ from ..pipeline import (
     VoiceFiles,
 )
 from ..speech.talker import TalkRequest
+from ..speech.voices.shelf import unknown
 from ..stage import Stage, StageFailure
 from .gate import Gate
 from .outlet import FlowStream, first_error
 from .reply import reply_chunks
 from .speech import Spoken, speech_chunks
-from .stages import CanSee, CanWarm, CascadeStages, HasState, HasStatistics, build_stages
+from .stages import (
+    CanSee,
+    CanWarm,
+    CascadeStages,
+    HasState,
+    HasStatistics,
+    KeepsVoices,
+    build_stages,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -45,10 +54,18 @@ class CascadePipeline:
     """Five stages, each shared by all sessions, joined anew for every reply."""
 
     def __init__(
-        self, deployment: Deployment, cache_root: Path, on_progress: OnProgress | None = None
+        self,
+        deployment: Deployment,
+        cache_root: Path,
+        on_progress: OnProgress | None = None,
+        *,
+        voices: Path | None = None,
     ) -> None:
-        """Build the stages of a deployment; nothing is loaded before :meth:`start`."""
-        stages = build_stages(deployment.stages, cache_root)
+        """Build the stages of a deployment; nothing is loaded before :meth:`start`.
+
+        ``voices``: the folder of added voices; without one none can be added.
+        """
+        stages = build_stages(deployment.stages, cache_root, voices)
         self._set_up(stages, deployment.model, deployment.pacing, on_progress)
 
     @classmethod
@@ -91,7 +108,10 @@ class CascadePipeline:
     @property
     def voice_cards(self) -> tuple[VoiceCard, ...]:
         """What is known of each voice."""
-        return tuple(VoiceCard(name=name, language="en") for name in self.voices)
+        talker = self._stages.talker
+        if isinstance(talker, KeepsVoices):
+            return talker.voice_cards
+        return tuple(VoiceCard(name=name, language=talker.language(name)) for name in self.voices)
 
     async def add_voice(self, files: VoiceFiles) -> tuple[VoiceCard, ...]:
         """Add the voices of a model.
@@ -99,6 +119,9 @@ class CascadePipeline:
         Raises:
             StageFailure: see :meth:`~..pipeline.Pipeline.add_voice`.
         """
+        talker = self._stages.talker
+        if isinstance(talker, KeepsVoices):
+            return await talker.add_voice(files)
         raise StageFailure(StageError("voices_fixed", "voices can't be added here"))
 
     async def remove_voice(self, name: str) -> None:
@@ -107,6 +130,12 @@ class CascadePipeline:
         Raises:
             StageFailure: see :meth:`~..pipeline.Pipeline.remove_voice`.
         """
+        talker = self._stages.talker
+        if isinstance(talker, KeepsVoices):
+            await talker.remove_voice(name)
+            return
+        if name not in self.voices:
+            raise unknown(self.voices)
         raise StageFailure(StageError("voice_fixed", "voices can't be removed here"))
 
     @property
@@ -183,8 +212,7 @@ class CascadePipeline:
         """
         voices = self.voices
         if request.voice is not None and voices and request.voice not in voices:
-            known = ", ".join(voices)
-            raise StageFailure(StageError("voice_unknown", f"expected a voice out of {known}"))
+            raise unknown(voices)
         asked = TalkRequest(request_id=request.request_id, voice=request.voice, speed=request.speed)
         self._speeches.begin()
         flow = Flow(self._pacing, read=True, paced=request.paced)

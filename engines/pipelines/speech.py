@@ -19,6 +19,7 @@ from ..speech.clauses import ClauseSplitter
 from ..speech.code2wav import DecodeRequest
 from ..speech.reading.reader import Reader
 from ..speech.talker import TalkRequest
+from ..speech.voices.offer import VoiceUse
 from ..stage import StageFailure, StageStream
 from ..streams import Inbox
 from .gate import Gate
@@ -80,7 +81,8 @@ class Voicing:
         """When the talker's first frames came."""
 
         self._stages = stages
-        self._asked = replace(asked, flow=flow)
+        # Paragraphs share it: a voice that is removed meanwhile speaks to the end.
+        self._asked = replace(asked, flow=flow, use=VoiceUse())
         self._flow = flow
         self._place = gate.place()
         self._hand_over = hand_over
@@ -200,7 +202,12 @@ class Voicing:
         talk = self._stages.talker.open(self._asked)
         self._opened.append(talk)
         sound = self._stages.code2wav.open(
-            DecodeRequest(request_id=self._asked.request_id, flow=self._flow)
+            DecodeRequest(
+                request_id=self._asked.request_id,
+                voice=self._asked.voice,
+                flow=self._flow,
+                use=self._asked.use,
+            )
         )
         self._opened.append(sound)
         return _Paragraph(talk, sound)
@@ -222,7 +229,7 @@ def speech_chunks(
         try:
             voicing.open()
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(_write(inbox, voicing))
+                tasks.create_task(_write(inbox, voicing, stages.talker.language(asked.voice)))
                 tasks.create_task(voicing.run())
         finally:
             voicing.close()
@@ -231,8 +238,8 @@ def speech_chunks(
     return outlet.chunks(join, f"speak-{asked.request_id}")
 
 
-async def _write(inbox: Inbox[str], voicing: Voicing) -> None:
-    script = Script()
+async def _write(inbox: Inbox[str], voicing: Voicing, language: str) -> None:
+    script = Script(language)
     async for piece in inbox:
         for at in range(0, len(piece), SLICE_CHARS):
             await voicing.say(script.feed(piece[at : at + SLICE_CHARS]))
@@ -243,8 +250,9 @@ async def _write(inbox: Inbox[str], voicing: Voicing) -> None:
 class Script:
     """Text as it is written, in any pieces, to clauses as they are spoken."""
 
-    def __init__(self) -> None:
-        self._reader = Reader()
+    def __init__(self, language: str = "en") -> None:
+        """``language``: ISO 639-1, of the text; figures and the like are read in it."""
+        self._reader = Reader(language)
         self._clauses = ClauseSplitter()
         self._line_ends = 0
         """In the white space at the end of what was fed."""

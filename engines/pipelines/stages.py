@@ -26,13 +26,14 @@ from ..deployment import (
     ScriptedTalkerConfig,
     Stages,
 )
-from ..pipeline import ListenRequest, RecognizeRequest, TranscribeRequest
+from ..pipeline import ListenRequest, RecognizeRequest, TranscribeRequest, VoiceCard, VoiceFiles
 from ..speech.code2wav import Code2wavStage, DecodeRequest
 from ..speech.recognizer import WhisperStage
 from ..speech.scripted_recognizer import ScriptedRecognizerStage
 from ..speech.scripted_talker import ScriptedCode2wavStage, ScriptedTalkerStage
 from ..speech.talker import TalkerStage, TalkRequest
 from ..speech.vad import VadStage
+from ..speech.voices.shelf import Shelf
 from ..stage import Stage, StageStream
 from ..text.request import GenerateRequest
 from ..text.scripted_ar import ScriptedArStage
@@ -73,6 +74,14 @@ class Talker(Protocol):
         """Names of the voices, the default one first."""
         ...
 
+    def language(self, voice: str | None) -> str:
+        """ISO 639-1, of the text that a voice reads; ``None`` for the default one.
+
+        Raises:
+            StageFailure: there is no such voice.
+        """
+        ...
+
     async def start(self) -> None:
         """As :meth:`~..stage.Stage.start`."""
         ...
@@ -103,6 +112,24 @@ class CanSee(Protocol):
     @property
     def sees(self) -> bool:
         """Whether the images of a message reach the model."""
+        ...
+
+
+@runtime_checkable
+class KeepsVoices(Protocol):
+    """A talker with voices that come and go."""
+
+    @property
+    def voice_cards(self) -> tuple[VoiceCard, ...]:
+        """As :attr:`~..pipeline.Pipeline.voice_cards`."""
+        ...
+
+    async def add_voice(self, files: VoiceFiles) -> tuple[VoiceCard, ...]:
+        """As :meth:`~..pipeline.Pipeline.add_voice`."""
+        ...
+
+    async def remove_voice(self, name: str) -> None:
+        """As :meth:`~..pipeline.Pipeline.remove_voice`."""
         ...
 
 
@@ -143,14 +170,18 @@ class CascadeStages:
             yield each.name, getattr(self, each.name)
 
 
-def build_stages(config: Stages, cache_root: Path) -> CascadeStages:
-    """The stages that a deployment names; nothing is loaded yet."""
+def build_stages(config: Stages, cache_root: Path, voices: Path | None = None) -> CascadeStages:
+    """The stages that a deployment names; nothing is loaded yet.
+
+    ``voices``: the folder of added voices, if any can be added.
+    """
+    talker, code2wav = _voicing(config, cache_root, voices)
     return CascadeStages(
         vad=VadStage(config.vad),
         recognizer=_recognizer(config, cache_root),
         ar=_ar(config, cache_root),
-        talker=_talker(config, cache_root),
-        code2wav=_code2wav(config, cache_root),
+        talker=talker,
+        code2wav=code2wav,
     )
 
 
@@ -166,13 +197,12 @@ def _ar(config: Stages, cache_root: Path) -> Ar:
     return VllmStage(config.ar, cache_root)
 
 
-def _talker(config: Stages, cache_root: Path) -> Talker:
-    if isinstance(config.talker, ScriptedTalkerConfig):
-        return ScriptedTalkerStage(config.talker)
-    return TalkerStage(config.talker, cache_root)
-
-
-def _code2wav(config: Stages, cache_root: Path) -> Code2wav:
-    if isinstance(config.talker, ScriptedTalkerConfig):
-        return ScriptedCode2wavStage(config.talker, config.code2wav)
-    return Code2wavStage(config.code2wav, config.talker.model, cache_root)
+def _voicing(config: Stages, cache_root: Path, voices: Path | None) -> tuple[Talker, Code2wav]:
+    talker, code2wav = config.talker, config.code2wav
+    if isinstance(talker, ScriptedTalkerConfig):
+        return ScriptedTalkerStage(talker), ScriptedCode2wavStage(talker, code2wav)
+    shelf = Shelf(talker.model, talker.voices, cache_root, voices)
+    return (
+        TalkerStage(talker, cache_root, shelf=shelf),
+        Code2wavStage(code2wav, talker.model, cache_root, shelf=shelf, keep=talker.loaded),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from bisect import bisect_left
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -70,7 +70,12 @@ async def steps(
 class PacedStream:
     """A stream of code2wav, noting at what pace its latents come."""
 
-    def __init__(self, stream: StageStream[Latents, SpokenWords | PcmChunk], costs: Costs) -> None:
+    def __init__(
+        self,
+        stream: StageStream[Latents, SpokenWords | PcmChunk],
+        costs: Callable[[], Costs | None],
+    ) -> None:
+        """``costs``: what learns of it; ``None`` while the voice is being loaded."""
         self._stream = stream
         self._costs = costs
         self._clock = asyncio.get_running_loop().time
@@ -81,7 +86,9 @@ class PacedStream:
         now = self._clock()
         # Nothing is learned where the talker was held back, for one reason or the other.
         if self._sent_at is not None and chunk.held_ms < BLOCKED_SECONDS * 1000:
-            self._costs.arrived(chunk.frames.shape[1], (now - self._sent_at) * 1000)
+            gap_ms = (now - self._sent_at) * 1000
+            if (costs := self._costs()) is not None:
+                costs.arrived(chunk.frames.shape[1], gap_ms)
         await self._stream.send(chunk)
         sent_at = self._clock()
         self._sent_at = sent_at if sent_at - now < BLOCKED_SECONDS else None

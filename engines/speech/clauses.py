@@ -34,7 +34,7 @@ HARD_LIMIT = 200
 FIRST_LIMIT = 60
 """Characters of a first clause without punctuation: for words much longer than usual."""
 
-CLOSERS = "\"'”’»)]}*_`~"
+CLOSERS = "\"'”’»)]}*_`~」』）】"
 """May follow punctuation within the same word."""
 
 _SENTENCE = frozenset(".!?。！？")
@@ -65,10 +65,18 @@ _LEADERS = frozenset(
 )
 """A pause after these doesn't sound natural either."""
 
+_LEADING_ENDS = ("の", "な")
+"""Of Japanese phrases that belong to the next."""
+
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]?")
 """Initials and the like: ``J.``, ``U.S.``, ``e.g``."""
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""Their characters take about as long to say as two letters, and count as two."""
+
+_HIRAGANA = re.compile(r"[\u3041-\u309f]")
+_PHRASE = re.compile(r"[\u30a1-\u30fa\u3400-\u9fff]")
+"""Katakana and Chinese characters: after hiragana they begin a phrase."""
 
 
 class Pause(IntEnum):
@@ -159,6 +167,9 @@ class ClauseSplitter:
 
     def _push(self, char: str) -> list[Clause]:
         cuts = self._resolve(char) if self._unsure and not char.isspace() else []
+        if self._in_word and _begins_phrase(self._buffer[-1], char):
+            # Japanese has no spaces: its phrases are the words here.
+            cuts += self._end_word(len(self._buffer))
         self._buffer += char
         if char.isspace():
             cuts += self._space(char)
@@ -218,7 +229,7 @@ class ClauseSplitter:
         )
 
     def _length(self) -> int:
-        return len(self._buffer.strip())
+        return _length(self._buffer.strip())
 
     def _crowded(self) -> list[Clause]:
         """Cut at a good place if the clause grows too long without a pause."""
@@ -226,7 +237,8 @@ class ClauseSplitter:
         if self._spoken:
             if self._length() <= self._limit:
                 return []
-            low = next(i for i, word in enumerate(words, 1) if 2 * word.end >= self._limit)
+            ends = (_length(self._buffer[: word.end]) for word in words)
+            low = next(i for i, end in enumerate(ends, 1) if 2 * end >= self._limit)
             return self._cut_after(self._best(min(low, len(words) - 1), len(words) - 1))
         low, high = max(1, self._first_words - 1), self._first_words + 1
         if len(words) > low and _fits(words, len(words) - 1):
@@ -252,7 +264,7 @@ class ClauseSplitter:
 
     def _bound(self) -> list[Clause]:
         """Keep the buffer bounded whatever comes: endless words, spaces, or markup."""
-        if len(self._buffer) < HARD_LIMIT:
+        if 2 * len(self._buffer) < HARD_LIMIT or _length(self._buffer) < HARD_LIMIT:
             return []
         if not is_speakable(self._buffer):
             self._drop(len(self._buffer))
@@ -267,7 +279,7 @@ class ClauseSplitter:
             return []
         self._drop(end)
         self._spoken = True
-        self._limit = min(max(GROWTH * len(text.strip()), SHORTEST_LIMIT), HARD_LIMIT)
+        self._limit = min(max(GROWTH * _length(text.strip()), SHORTEST_LIMIT), HARD_LIMIT)
         return [Clause(text)]
 
     def _drop(self, end: int) -> None:
@@ -279,6 +291,16 @@ class ClauseSplitter:
             self._in_word = False
 
 
+def _begins_phrase(before: str, char: str) -> bool:
+    """Whether Japanese may be cut between these two."""
+    return bool(_PHRASE.match(char) and _HIRAGANA.match(before))
+
+
+def _length(text: str) -> int:
+    """Characters, those that take twice as long to say twice."""
+    return len(text) if text.isascii() else len(text) + len(_CJK.findall(text))
+
+
 def _fits(words: list[_Word], count: int) -> bool:
     """Whether a pause after ``count`` words sounds natural: a starter follows it."""
     return _plain(words[count].text) in _STARTERS and not _leads(words[count - 1].text)
@@ -286,7 +308,7 @@ def _fits(words: list[_Word], count: int) -> bool:
 
 def _leads(word: str) -> bool:
     plain = _plain(word)
-    return plain in _STARTERS or plain in _LEADERS
+    return plain in _STARTERS or plain in _LEADERS or plain.endswith(_LEADING_ENDS)
 
 
 def _plain(word: str) -> str:

@@ -8,16 +8,18 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..catalog import require
 from ..chunks import End, Latents, PcmChunk, SpokenWords
-from ..deployment import Code2wavConfig
+from ..deployment import Code2wavConfig, TalkerConfig
 from ..flow import Flow
 from ..pipeline import OUTPUT_RATE
 from ..scheduling.costs import Costs
-from ..stage import StageStream
+from ..stage import StageClosed, StageStream
 from ..streams import Inbox, TaskStream
 from .chunking import INPUT_BOUND, ChunkChoice, ChunkCounts, PacedStream, steps
 from .decoding import Decoder, DecodeStream, Piece
+from .voices.offer import Offer, VoiceUse
+from .voices.rack import Rack
+from .voices.shelf import Shelf
 from .worker import Worker
 
 
@@ -26,12 +28,31 @@ class DecodeRequest:
     """Ask for the audio of the latents that follow."""
 
     request_id: str
+    voice: str | None = None
+    """Whose latents they are; ``None`` for the default."""
+
     flow: Flow | None = field(default=None, compare=False)
     """Paces the audio; ``None`` for as fast as it goes."""
 
+    use: VoiceUse | None = field(default=None, compare=False)
+    """As :attr:`.talker.TalkRequest.use`, and the same."""
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class _Loaded:
+    """A decoder, and what is known of it."""
+
+    decoder: Decoder
+    costs: Costs
+    batch: int
+    """How many chunks may be decoded at once."""
+
 
 class Code2wavStage:
-    """Decodes chunks of all streams, the most urgent first, in a thread of its own."""
+    """Decodes chunks of all streams and voices, the most urgent first, in a thread of its own.
+
+    The default voice's decoder is loaded at the start, others when a request asks for one.
+    """
 
     def __init__(
         self,
@@ -39,80 +60,96 @@ class Code2wavStage:
         model: str,
         cache_root: Path,
         *,
+        shelf: Shelf | None = None,
+        keep: int = TalkerConfig().loaded,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``model``: the talker's, whose decoder this is. Loads nothing yet."""
+        """``model``: the talker's, whose decoder this is. Loads nothing yet.
+
+        ``shelf``: the voices there are, as the talker has it; ``keep``: how many models to keep.
+        """
         self._config = config
-        self._model = model
-        self._cache_root = cache_root
-        self._worker = Worker("code2wav", clock=clock)
-        self._decoder: Decoder | None = None
-        self._costs = Costs()
-        self._batch = 1
+        self._shelf = shelf or Shelf(model, (), cache_root)
+        self._worker = Worker("code2wav", config.concurrency, clock=clock)
+        self._rack = Rack("code2wav", self._load, keep)
+        self._shelf.on_removed(self._rack.drop)
         self._made = ChunkCounts(config.ladder)
 
     async def start(self) -> None:
-        """Load, warm up, and measure what a chunk takes.
+        """Load the default voice's decoder, warm up, and measure what a chunk takes.
 
         Raises:
             StageFailure: the model or a package is missing; the message says what to run.
         """
-        self._decoder = await self._worker.start(self._load)
+        await self._shelf.start()
+        offer = self._shelf.default
+        self._rack.begin_with(offer, await self._worker.start(lambda: self._load(offer)))
 
     def open(self, request: DecodeRequest) -> StageStream[Latents, SpokenWords | PcmChunk]:
         """Begin the audio of one reply: :data:`~..pipeline.OUTPUT_RATE`, without a break.
 
         Raises:
             StageClosed: the stage is not running.
+            StageFailure: there is no such voice.
         """
+        if self._rack.default is None:
+            raise StageClosed("code2wav")
+        use = request.use or VoiceUse()
+        offer = use.offer = use.offer or self._shelf.find(request.voice)
+        self._rack.request(offer)
 
         def work(inbox: Inbox[Latents]) -> AsyncGenerator[SpokenWords | PcmChunk | End, None]:
-            return self._decode(inbox, request.flow)
+            return self._decode(inbox, request.flow, offer, use)
+
+        def costs() -> Costs | None:
+            loaded = self._rack.ready(offer)
+            return None if loaded is None else loaded.costs
 
         name = f"code2wav {request.request_id}"
         stream: TaskStream[Latents, SpokenWords | PcmChunk]
         stream = self._worker.open(name, work, input_bound=INPUT_BOUND)
-        return PacedStream(stream, self._costs)
+        return PacedStream(stream, costs)
 
     async def warm(self) -> None:
         """Make the next chunk as quick as if another had just been decoded."""
-        if (decoder := self._decoder) is not None:
-            await self._worker.warm(lambda: decoder.warm_up(self._config.ladder[:1]))
+        if (loaded := self._rack.default) is not None:
+            await self._worker.warm(lambda: loaded.decoder.warm_up(self._config.ladder[:1]))
 
     async def close(self) -> None:
-        """End every stream with an error and free the model. Idempotent."""
+        """End every stream with an error and free the models. Idempotent."""
         await self._worker.close()
-        self._decoder = None
+        await self._rack.close()
+        await self._shelf.close()
 
     def statistics(self) -> dict[str, float]:
         """Counters since the start, what is known of costs, and what runs or waits now.
 
-        Those of :class:`Worker`, :class:`ChunkCounts` and :class:`Costs`, and ``batch``: how
-        many chunks may be decoded at once.
+        Those of :class:`Worker` and :class:`ChunkCounts`; of the default voice those of
+        :class:`Costs` and ``batch``, how many chunks may be decoded at once; and
+        ``voices_loaded``: models that are kept.
         """
-        made = self._made.statistics() | {"batch": float(self._batch)}
-        return self._worker.statistics() | self._costs.statistics() | made
+        default = self._rack.default
+        costs, batch = (default.costs, default.batch) if default else (Costs(), 1)
+        made = self._made.statistics() | {"batch": float(batch)} | self._rack.statistics()
+        return self._worker.statistics() | costs.statistics() | made
 
-    def _load(self) -> Decoder:
-        _, folder = require(self._model, self._cache_root)
-        decoder = Decoder(folder, self._config.threads)
+    def _load(self, offer: Offer) -> _Loaded:
+        decoder = Decoder(offer.load_decoder(self._config.threads))
         ladder, batch = self._config.ladder, self._config.batch
         decoder.warm_up(ladder)
         fixed_ms, frame_ms = decoder.costs_ms(ladder)
-        self._costs = Costs(fixed_ms=fixed_ms, frame_ms=frame_ms)
         pays = batch > 1 and decoder.batch_pays(ladder[len(ladder) // 2], batch)
-        self._batch = batch if pays else 1
-        return decoder
+        return _Loaded(decoder, Costs(fixed_ms=fixed_ms, frame_ms=frame_ms), batch if pays else 1)
 
     async def _decode(
-        self, inbox: Inbox[Latents], flow: Flow | None
+        self, inbox: Inbox[Latents], flow: Flow | None, offer: Offer, use: VoiceUse
     ) -> AsyncGenerator[SpokenWords | PcmChunk | End, None]:
-        decoder = self._decoder
-        assert decoder is not None, "a stream was opened before the stage started"
-        voice, stream = decoder.voice, DecodeStream(decoder)
+        loaded = self._rack.ready(offer) or await self._rack.get(offer)
+        use.keep(loaded)
+        voice, stream = loaded.decoder.voice, DecodeStream(loaded.decoder)
         choice = ChunkChoice(
             self._config,
-            self._costs,
+            loaded.costs,
             flow,
             frame_ms=voice.frame_ms,
             context=voice.context_frames,
@@ -122,7 +159,7 @@ class Code2wavStage:
                 if isinstance(step, SpokenWords):
                     yield step
                     continue
-                pcm = await self._run(decoder, stream.take(step), flow)
+                pcm = await self._run(loaded, stream.take(step), flow)
                 self._made.add(len(pcm) / 2 / OUTPUT_RATE, step, flow)
                 # Empty at times: some is held back until more is there.
                 if pcm:
@@ -132,19 +169,19 @@ class Code2wavStage:
         if pcm := await self._worker.run(stream.flush, due=_due(flow)):
             self._made.add(len(pcm) / 2 / OUTPUT_RATE, 0, flow)
             yield PcmChunk(pcm, OUTPUT_RATE)
-        self._costs.ended(stream.received_ms)
+        loaded.costs.ended(stream.received_ms)
 
-    async def _run(self, decoder: Decoder, piece: Piece, flow: Flow | None) -> bytes:
+    async def _run(self, loaded: _Loaded, piece: Piece, flow: Flow | None) -> bytes:
         def spent(waited_ms: float, ran_ms: float) -> None:
-            self._costs.waited(waited_ms)
-            self._costs.decoded(piece.window.frames, ran_ms)
+            loaded.costs.waited(waited_ms)
+            loaded.costs.decoded(piece.window.frames, ran_ms)
 
         return await self._worker.run_together(
-            decoder.decode_pieces,
+            loaded.decoder.decode_pieces,
             piece,
-            shape=piece.window.stop,
+            shape=piece.shape,
             due=_due(flow),
-            limit=self._batch,
+            limit=loaded.batch,
             spent=spent,
         )
 

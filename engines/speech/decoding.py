@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +14,8 @@ from ...codecs.resample import FloatStreamResampler
 from ..chunks import Latents, Samples, Word
 from ..pipeline import OUTPUT_RATE
 from ..scheduling.windows import Window, Windows
-from .contexts import require_context
-from .graph import Graph
 from .joins import rise
-from .voice import CODE2WAV_FILE, Voice, load_voice
-
-OUTPUT = "output"
-"""Name of the decoder's output."""
+from .voices.family import VoiceDecoder, VoiceModel
 
 FADE_MS = 15.0
 """At the end of a reply, which may have been cut in mid-sound."""
@@ -34,37 +28,29 @@ TRIES = 2
 
 
 class Decoder:
-    """A loaded decoder. For use in one thread."""
+    """Decodes stretches with the second half of a voice model, in any threads."""
 
-    def __init__(self, folder: Path, threads: int) -> None:
-        """Load from the model's folder.
+    def __init__(self, half: VoiceDecoder) -> None:
+        """``half``: loaded."""
+        self.voice: VoiceModel = half.model
+        self._half = half
 
-        Raises:
-            StageFailure: a package is missing or the folder can't be used.
-        """
-        self.voice: Voice = load_voice(folder)
-        self._graph = Graph(folder / CODE2WAV_FILE, threads)
-        context = self.voice.context_frames
-        require_context("context_frames", self._alone, self.voice.channels, context)
-
-    def run(self, frames: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Samples ``(batch, n * hop)`` of frames ``(batch, channels, n)``."""
-        (made,) = self._graph.run({self.voice.latents: frames}, [OUTPUT])
-        samples: NDArray[np.float32] = made.reshape(len(frames), -1)
-        return samples
+    def run(
+        self, frames: NDArray[np.float32], left: int = 0, right: int = 0
+    ) -> NDArray[np.float32]:
+        """Samples of frames ``(batch, channels, n)`` but for ``left`` and ``right`` context."""
+        return self._half.run(frames, left, right)
 
     def decode(self, frames: NDArray[np.float32], left: int, right: int) -> Samples:
         """Samples of ``frames``, ``(channels, n)``, but for ``left`` and ``right`` context."""
-        return self.cut(self._alone(frames), left, right)
-
-    def cut(self, samples: Samples, left: int, right: int) -> Samples:
-        """Take the samples of so many frames of context off."""
-        hop = self.voice.hop
-        return samples[left * hop : len(samples) - right * hop]
+        samples: Samples = self.run(frames[np.newaxis], left, right)[0]
+        return samples
 
     def decode_pieces(self, pieces: Sequence[Piece]) -> list[bytes]:
-        """Decode pieces of equal length at once; return the audio of each for its stream."""
-        decoded = self.run(np.stack([piece.frames for piece in pieces]))
+        """Decode pieces of equal :attr:`Piece.shape` at once; the audio of each for its stream."""
+        window = pieces[0].window
+        frames = np.stack([piece.frames for piece in pieces])
+        decoded = self.run(frames, window.left, window.right)
         return [
             piece.stream.finish(piece.window, samples)
             for piece, samples in zip(pieces, decoded, strict=True)
@@ -73,35 +59,33 @@ class Decoder:
     def warm_up(self, sizes: Sequence[int]) -> None:
         """Decode silence of the sizes that streams will ask for, with one context and two."""
         for size in sizes:
-            for sides in (1, 2):
-                self._seconds(1, size + sides * self.voice.context_frames, tries=1)
+            for left in (0, self.voice.context_frames):
+                self._seconds(1, size, left, tries=1)
 
     def costs_ms(self, sizes: Sequence[int]) -> tuple[float, float]:
         """What a chunk takes, as measured: so much, and so much a frame."""
-        around = 2 * self.voice.context_frames
+        around = self.voice.context_frames
         sizes = sorted({sizes[0], sizes[len(sizes) // 2], sizes[-1]})
-        took = [1000 * self._seconds(1, size + around) for size in sizes]
+        took = [1000 * self._seconds(1, size, around) for size in sizes]
         if len(sizes) == 1:
-            frame_ms = took[0] / (sizes[0] + around)
-            return around * frame_ms, frame_ms
+            frame_ms = took[0] / (sizes[0] + 2 * around)
+            return 2 * around * frame_ms, frame_ms
         per_frame, fixed = np.polyfit(np.array(sizes, float), took, 1).tolist()
         return max(0.0, fixed), max(0.0, per_frame)
 
     def batch_pays(self, size: int, batch: int) -> bool:
         """Whether chunks of so many frames take less time decoded so many at once."""
-        frames = size + 2 * self.voice.context_frames
-        return self._seconds(batch, frames) <= (1 - SAVING) * batch * self._seconds(1, frames)
+        around = self.voice.context_frames
+        together, alone = (self._seconds(count, size, around) for count in (batch, 1))
+        return together <= (1 - SAVING) * batch * alone
 
-    def _alone(self, frames: NDArray[np.float32]) -> Samples:
-        samples: Samples = self.run(frames[np.newaxis])[0]
-        return samples
-
-    def _seconds(self, batch: int, frames: int, tries: int = TRIES) -> float:
-        silence = np.zeros((batch, self.voice.channels, frames), np.float32)
+    def _seconds(self, batch: int, size: int, left: int, tries: int = TRIES) -> float:
+        right = self.voice.context_frames
+        silence = np.zeros((batch, self.voice.channels, left + size + right), np.float32)
         took: list[float] = []
         for _ in range(tries):
             began = time.perf_counter()
-            self.run(silence)
+            self.run(silence, left, right)
             took.append(time.perf_counter() - began)
         return min(took)
 
@@ -115,6 +99,11 @@ class Piece:
     frames: NDArray[np.float32]
     """``(channels, window.stop)``."""
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Frames of context, decoded, and of context again."""
+        return self.window.left, self.window.frames, self.window.right
+
 
 class DecodeStream:
     """The state of one stream: frames not yet decoded, and audio not yet certain.
@@ -125,7 +114,6 @@ class DecodeStream:
 
     def __init__(self, decoder: Decoder) -> None:
         """Begin without frames."""
-        self._decoder = decoder
         self._voice = decoder.voice
         self._windows = Windows(self._voice.context_frames)
         self._frames = np.empty((self._voice.channels, 0), np.float32)
@@ -167,9 +155,7 @@ class DecodeStream:
 
     def finish(self, window: Window, samples: Samples) -> bytes:
         """The s16le audio of a decoded window at the output rate, as far as it is certain."""
-        made = self._decoder.cut(samples, window.left, window.right)
-        if len(self._tail):
-            made = np.concatenate([self._tail, made])
+        made = np.concatenate([self._tail, samples]) if len(self._tail) else samples
         # Without context a clause can be decoded to its end before it is known to end.
         certain = len(made)
         if window.last or not self._voice.context_frames:

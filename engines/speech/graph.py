@@ -41,6 +41,8 @@ def _load(path: Path, threads: int) -> Any:
     options: Any = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
+    # What it warns of is how a graph was written, which nobody here can change.
+    options.log_severity_level = 3
     # A spinning pool would take the core that the next stage needs.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:

@@ -31,8 +31,9 @@ from ..streams import INPUT_BOUND, Inbox, TaskStream
 from .hearing.guess import Guess
 from .hearing.reading import Wanted, read_piece
 from .hearing.spelling import fit_tokens
-from .hearing.whisper import Whisper
+from .hearing.whisper import Whisper, on_gpu
 from .hearing.windows import FULL_SECONDS, RATE, SHORTEST_SECONDS, pieces
+from .readers import Readers
 from .recording import INPUT_CHUNKS, RECORDINGS, Recording
 from .worker import Worker
 
@@ -85,6 +86,7 @@ class WhisperStage:
     """Transcribes utterances, first come first served, in threads of its own.
 
     A partial one is read when no other waits, and only once: what is doubtful then is empty.
+    Recordings are read in threads of their own, by a copy of the model, behind all of these.
     """
 
     def __init__(
@@ -98,7 +100,9 @@ class WhisperStage:
         self._config = config
         self._cache_root = cache_root
         self._worker = Worker("recognizer", config.concurrency, clock=clock)
+        self._readers = Readers(self._worker, config.recordings, clock)
         self._model: Whisper | None = None
+        self._reading_model: Whisper | None = None
         self._counted: dict[str, float] = dict.fromkeys(
             ("audio_seconds", "busy_seconds", "second_tries", "partials", "recordings"), 0.0
         )
@@ -113,6 +117,11 @@ class WhisperStage:
                 says what to run.
         """
         self._model = model = await self._worker.start(self._load)
+        try:
+            self._reading_model = await self._readers.start(self._load_for_recordings)
+        except BaseException:
+            await self.close()
+            raise
         warm = [self._worker.run(_warm_up, model) for _ in range(self._config.concurrency)]
         await asyncio.gather(*warm)
 
@@ -140,7 +149,7 @@ class WhisperStage:
             StageFailure: the language is unknown (``unsupported_language``), the model can't
                 translate (``cannot_translate``), or too many are read (``overloaded``).
         """
-        if (model := self._model) is None:
+        if (model := self._reading_model) is None:
             raise StageClosed("recognizer")
         language = model.known_language(request.language)
         if request.translate and not model.multilingual:
@@ -150,8 +159,12 @@ class WhisperStage:
         if len(self._recordings) >= RECORDINGS:
             what = f"{RECORDINGS} recordings are being transcribed; try again"
             raise StageFailure(StageError("overloaded", what, retry_after_ms=2000))
+        if not model.multilingual:
+            # Nothing has to be found first.
+            language = "en"
         request = replace(request, language=language)
-        recording = Recording(model, self._worker, request, self._counted)
+        ahead = self._config.recordings
+        recording = Recording(model, self._readers, request, self._counted, ahead)
         name = f"recording {request.request_id}"
         stream = self._worker.open(name, recording.read, input_bound=INPUT_CHUNKS)
         self._counted["recordings"] += 1
@@ -166,22 +179,30 @@ class WhisperStage:
     async def close(self) -> None:
         """End every stream with an error and free the model. Idempotent."""
         await self._worker.close()
-        self._model = None
+        await self._readers.close()
+        self._model = self._reading_model = None
 
     def statistics(self) -> Mapping[str, float]:
         """Streams open and ended, seconds of audio read and of work, windows read twice,
-        partial transcripts, and recordings.
+        partial transcripts, recordings, and their stretches that are read and that wait.
         """
-        return self._worker.statistics() | self._counted
+        return self._worker.statistics() | self._readers.statistics() | self._counted
 
     def _load(self) -> Whisper:
+        readers = self._config.recordings if on_gpu() else 0
+        return self._loaded(self._config.threads, self._config.concurrency + readers)
+
+    def _load_for_recordings(self) -> Whisper:
+        """A copy, whose threads have a low priority: those of one model are all alike.
+
+        A GPU knows no such priority: there one model serves all.
+        """
+        assert self._model is not None, "recordings come after live speech"
+        return self._model if on_gpu() else self._loaded(1, self._config.recordings)
+
+    def _loaded(self, threads: int, concurrency: int) -> Whisper:
         card, folder = require(self._config.model, self._cache_root)
-        return Whisper(
-            folder,
-            card.settings,
-            threads=self._config.threads,
-            concurrency=self._config.concurrency,
-        )
+        return Whisper(folder, card.settings, threads=threads, concurrency=concurrency)
 
     async def _recognize(
         self, request: RecognizeRequest, inbox: Inbox[PcmChunk]

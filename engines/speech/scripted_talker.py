@@ -99,6 +99,10 @@ class ScriptedTalkerStage(_ScriptedStage[Clause, Latents]):
         """The one voice."""
         return (VOICE,)
 
+    def language(self, voice: str | None) -> str:
+        """That of the text: a tone is understood in any."""
+        return "en"
+
     def open(self, request: TalkRequest) -> TaskStream[Clause, Latents]:
         """Begin the speech of one reply.
 
@@ -159,7 +163,7 @@ class ScriptedCode2wavStage(_ScriptedStage[Latents, SpokenWords | PcmChunk]):
         """
         decode = self._by_length if self._config.chunk_ms else self._by_rule
         stream = self._stream(request.request_id, lambda inbox: decode(inbox, request.flow))
-        return PacedStream(stream, self._costs)
+        return PacedStream(stream, lambda: self._costs)
 
     def statistics(self) -> dict[str, float]:
         """Streams, and what :class:`~.code2wav.Code2wavStage` says of chunks and costs.

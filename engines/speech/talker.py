@@ -10,13 +10,16 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..catalog import require
-from ..chunks import Clause, End, Latents, StageError
+from ..chunks import Clause, End, Latents
 from ..deployment import TalkerConfig
 from ..flow import Flow
-from ..stage import StageFailure, StageStream
+from ..pipeline import VoiceCard, VoiceFiles
+from ..stage import StageClosed, StageStream
 from ..streams import Inbox
-from .draft import Draft, Speaker
+from .voices.family import Draft, VoiceTalker
+from .voices.offer import Offer, VoiceUse
+from .voices.rack import Rack
+from .voices.shelf import Shelf
 from .worker import Worker
 
 CLAUSE_CHARS = 240
@@ -37,7 +40,16 @@ AHEAD = 2.0
 """How much longer than what the listener has ahead a window may be. It is made in a twentieth
 of its length or less, so it is there long before."""
 
-WARM_UP = ("Certainly.", "The sky is blue because", "In the evening the light takes a longer way.")
+SLOW_NICENESS = 8
+"""Lowered priority of the thread of slow voices, which take all of a core."""
+
+WARM_UP = {
+    "en": ("Certainly.", "The sky is blue because", "In the evening the light takes a longer way.")
+}
+"""Said when a voice is loaded, by its language."""
+
+WARM_UP_ELSE = ("1", "1 2 3 4", "1 2 3 4 5 6 7 8 9")
+"""In other languages: all of them read figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,59 +66,106 @@ class TalkRequest:
     flow: Flow | None = field(default=None, compare=False)
     """Paces the speech; ``None`` for as fast as it goes."""
 
+    use: VoiceUse | None = field(default=None, compare=False)
+    """Shared by the streams of one request, which all have the voice that the first found."""
+
     def __post_init__(self) -> None:
         """Refuse a speed that no voice has."""
         if not SPEEDS[0] <= self.speed <= SPEEDS[1]:
             raise ValueError(f"expected a speed from {SPEEDS[0]} to {SPEEDS[1]}, got {self.speed}")
 
 
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class _Loaded:
+    half: VoiceTalker
+
+
 class TalkerStage:
-    """Speaks clauses with one voice, one at a time over all streams, in a thread of its own."""
+    """Speaks clauses, one at a time over all streams and voices, in a thread of its own.
+
+    The default voice is loaded at the start, others when a request asks for one.
+    """
 
     def __init__(
         self,
         config: TalkerConfig,
         cache_root: Path,
         *,
+        shelf: Shelf | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is loaded before :meth:`start`."""
+        """``shelf``: the voices there are; those of ``config`` if not given. Loads nothing yet."""
         self._config = config
-        self._cache_root = cache_root
+        self._shelf = shelf or Shelf(config.model, config.voices, cache_root)
         self._worker = Worker("talker", clock=clock)
-        self._speaker: Speaker | None = None
+        self._slow = Worker("talker", clock=clock, niceness=SLOW_NICENESS)
+        self._rack = Rack("talker", self._load, config.loaded)
+        self._shelf.on_removed(self._rack.drop)
         self._clauses = 0
         self._windows = 0
         self._seconds = 0.0
+        self._slow_seconds = 0.0
 
     @property
     def voices(self) -> tuple[str, ...]:
         """Names of the voices, the default one first; none before :meth:`start`."""
-        return (self._speaker.voice.name,) if self._speaker else ()
+        return self._shelf.voices
+
+    @property
+    def voice_cards(self) -> tuple[VoiceCard, ...]:
+        """What is known of each, in the same order."""
+        return self._shelf.cards
+
+    def language(self, voice: str | None) -> str:
+        """ISO 639-1, of the text that a voice reads.
+
+        Raises:
+            StageFailure: there is no such voice.
+        """
+        return self._shelf.find(voice).model.language
+
+    async def add_voice(self, files: VoiceFiles) -> tuple[VoiceCard, ...]:
+        """As :meth:`~..pipeline.Pipeline.add_voice`."""
+        return await self._shelf.add(files)
+
+    async def remove_voice(self, name: str) -> None:
+        """As :meth:`~..pipeline.Pipeline.remove_voice`."""
+        await self._shelf.remove(name)
 
     async def start(self) -> None:
-        """Load and warm up.
+        """Load the default voice and warm up.
 
         Raises:
             StageFailure: the model or a package is missing; the message says what to run.
         """
-        self._speaker = await self._worker.start(self._load)
+        await self._shelf.start()
+        offer = self._shelf.default
+        self._rack.begin_with(offer, await self._worker.start(lambda: self._load(offer)))
+        await self._slow.start(lambda: None)
+        await self._shelf.looked()
 
     def open(self, request: TalkRequest) -> StageStream[Clause, Latents]:
         """Begin the speech of one reply. A clause without any word gives nothing.
+
+        A voice that is not loaded is loaded from now on.
 
         Raises:
             StageClosed: the stage is not running.
             StageFailure: there is no such voice.
         """
-        if request.voice is not None and self._speaker and request.voice not in self.voices:
-            known = ", ".join(self.voices)
-            raise StageFailure(StageError("voice_unknown", f"expected a voice out of {known}"))
+        if self._rack.default is None:
+            raise StageClosed("talker")
+        use = request.use or VoiceUse()
+        offer = use.offer = use.offer or self._shelf.find(request.voice)
+        voice = request.voice or offer.model.voices[0]
+        self._rack.request(offer)
 
         async def work(inbox: Inbox[Clause]) -> AsyncGenerator[Latents | End, None]:
+            loaded = self._rack.ready(offer) or await self._rack.get(offer)
+            use.keep(loaded)
             async for clause in inbox:
                 for part in parts(clause.text):
-                    async with aclosing(self._speak(part, request)) as made:
+                    async with aclosing(self._speak(loaded.half, voice, part, request)) as made:
                         async for latents in made:
                             yield latents
 
@@ -114,50 +173,70 @@ class TalkerStage:
 
     async def warm(self) -> None:
         """Make the next clause as quick as if another had just been spoken."""
-        if (speaker := self._speaker) is not None:
-            await self._worker.warm(lambda: speaker.speak(WARM_UP[0], 1.0))
+        if (loaded := self._rack.default) is not None:
+            await self._worker.warm(lambda: _say(loaded.half, _warm_up(loaded.half)[0]))
 
     async def close(self) -> None:
-        """End every stream with an error and free the model. Idempotent."""
+        """End every stream with an error and free the models. Idempotent."""
         await self._worker.close()
-        self._speaker = None
+        await self._slow.close()
+        await self._rack.close()
+        await self._shelf.close()
 
     def statistics(self) -> dict[str, float]:
         """Counters since the start, and what runs or waits now.
 
-        ``chunks`` are the windows of latents, ``audio_seconds`` what they amount to.
+        ``chunks`` are the windows of latents, ``audio_seconds`` what those of the common thread
+        amount to and ``slow_audio_seconds`` those of slow voices;
+        ``voices_loaded``: models that are kept.
         """
         made = {"clauses": self._clauses, "chunks": self._windows, "audio_seconds": self._seconds}
-        return self._worker.statistics() | made
+        made["slow_audio_seconds"] = self._slow_seconds
+        return self._worker.statistics() | self._rack.statistics() | made
 
-    def _load(self) -> Speaker:
-        _, folder = require(self._config.model, self._cache_root)
-        speaker = Speaker(folder, self._config.threads, self._config.variation)
-        for text in WARM_UP:
-            speaker.speak(text, 1.0)
-        return speaker
+    def _load(self, offer: Offer) -> _Loaded:
+        half = offer.load_talker(self._config.threads, self._config.variation)
+        texts = _warm_up(half)
+        # For others than the default somebody waits, whose clause warms it up as well.
+        for text in texts if offer is self._shelf.default else texts[:1]:
+            _say(half, text)
+        return _Loaded(half)
 
-    async def _speak(self, text: str, request: TalkRequest) -> AsyncGenerator[Latents, None]:
-        speaker, flow = self._speaker, request.flow
-        assert speaker is not None, "a stream was opened before the stage started"
+    async def _speak(
+        self, half: VoiceTalker, voice: str, text: str, request: TalkRequest
+    ) -> AsyncGenerator[Latents, None]:
+        flow = request.flow
+        worker = self._slow if half.model.slow else self._worker
         held_ms = await wait_to_speak(flow)
         due = None if flow is None else flow.speak_due
-        draft = await self._worker.run(speaker.draft, text, request.speed, due=due)
+        draft = await worker.run(half.draft, text, request.speed, voice, due=due)
         if draft is None:
             return
         self._clauses += 1
-        frame_ms = speaker.voice.frame_ms
+        frame_ms = half.model.frame_ms
         while draft.left:
             size = _window(draft, flow, frame_ms)
             due = None if flow is None else flow.speak_due
-            latents = await self._worker.run(draft.next, size, due=due)
+            latents = await worker.run(draft.next, size, due=due)
             ms = latents.frames.shape[1] * frame_ms
             self._windows += 1
-            self._seconds += ms / 1000
+            if half.model.slow:
+                self._slow_seconds += ms / 1000
+            else:
+                self._seconds += ms / 1000
             if flow is not None:
                 flow.spoke(ms)
             yield replace(latents, held_ms=held_ms)
             held_ms = 0.0
+
+
+def _warm_up(half: VoiceTalker) -> tuple[str, ...]:
+    return WARM_UP.get(half.model.language, WARM_UP_ELSE)
+
+
+def _say(half: VoiceTalker, text: str) -> None:
+    if (draft := half.draft(text, 1.0, half.model.voices[0])) is not None:
+        draft.next(draft.left)
 
 
 async def wait_to_speak(flow: Flow | None) -> float:

@@ -38,10 +38,11 @@ PATIENT_BOUND = 64
 """Patient jobs that may wait at once; more are refused."""
 
 
-def _step_back() -> None:
+def step_back(niceness: int = NICENESS) -> None:
+    """Lower the priority of this thread: the initializer of threads that run models."""
     # Only Linux gives each thread its own priority.
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,15 +84,20 @@ class Worker:
     """
 
     def __init__(
-        self, name: str, threads: int = 1, clock: Callable[[], float] = time.monotonic
+        self,
+        name: str,
+        threads: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+        niceness: int = NICENESS,
     ) -> None:
         """``name``: of the stage, for errors and logs. ``threads``: jobs that run at once.
 
-        ``clock``: seconds, the same as the event loop's; deadlines are told in them.
+        ``niceness``: of the threads. ``clock``: seconds, the same as the event loop's; deadlines are told in them.
         """
         self._name = name
         self._threads = threads
         self._clock = clock
+        self._niceness = niceness
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Condition()
         self._queue = DeadlineQueue[_Call]()
@@ -111,6 +117,10 @@ class Worker:
         """Set while a patient job may run."""
 
         self._room.set()
+        self._rests = asyncio.Event()
+        """Set while a patient job may run and none waits to."""
+
+        self._rests.set()
         self._ran_at = -math.inf
         self._spent = _Measures()
 
@@ -120,7 +130,9 @@ class Worker:
         Whatever ``load`` raises is raised here, and the worker is closed again.
         """
         self._executor = ThreadPoolExecutor(
-            self._threads, thread_name_prefix=self._name, initializer=_step_back
+            self._threads,
+            thread_name_prefix=self._name,
+            initializer=partial(step_back, self._niceness),
         )
         try:
             return await self._call(_alone(load), None, counted=False)
@@ -176,14 +188,21 @@ class Worker:
         if self._patient >= PATIENT_BOUND:
             what = f"the {self._name} stage has too much to do"
             raise StageFailure(StageError("overloaded", what, retry_after_ms=1000))
-        self._patient += 1
+        self._count_patient(1)
         try:
             # Whoever was woken first may have taken the room.
             while not self._room.is_set():
                 await self._room.wait()
         finally:
-            self._patient -= 1
+            self._count_patient(-1)
         return await self._call(_alone(partial(job, *args)), None, patient=True)
+
+    async def rest(self) -> None:
+        """Return once a patient job would run at once and none waits: for work elsewhere that
+        is more patient still.
+        """
+        while not self._rests.is_set():
+            await self._rests.wait()
 
     async def warm(self, job: Callable[[], object]) -> None:
         """Run a job that uses the model, unless it is in use or was a moment ago."""
@@ -341,6 +360,17 @@ class Worker:
             self._room.set()
         else:
             self._room.clear()
+        self._note_rest()
+
+    def _count_patient(self, change: int) -> None:
+        self._patient += change
+        self._note_rest()
+
+    def _note_rest(self) -> None:
+        if self._room.is_set() and not self._patient:
+            self._rests.set()
+        else:
+            self._rests.clear()
 
     def _done(self, stream: TaskStream[Any, Any], end: End) -> None:
         self._streams.discard(stream)

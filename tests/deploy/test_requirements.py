@@ -50,7 +50,9 @@ def test_the_cpu_lock_satisfies_what_the_package_declares() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     pinned = versions_of(ROOT / "deploy" / "requirements-cpu.txt")
-    declared = [*project["dependencies"], *(line for lines in extras.values() for line in lines)]
+    # That of sound devices needs PortAudio of the system, so no lock holds it.
+    locked = [line for name, lines in extras.items() for line in lines if name != "device"]
+    declared = [*project["dependencies"], *locked]
     for requirement in map(Requirement, declared):
         version = pinned[canonicalize_name(requirement.name)].removeprefix("==")
         assert requirement.specifier.contains(version), requirement

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from antiphon.engines.deployment import (
@@ -36,8 +37,11 @@ def test_our_own_files_load(file: Path) -> None:
 
 
 def test_the_default_file_states_the_defaults() -> None:
-    said = load_deployment(FILES[0].with_name("embedded.yaml"))
-    assert said.stages == Deployment().stages
+    said = load_deployment(FILES[0].with_name("embedded.yaml")).stages
+    assert isinstance(said.talker, TalkerConfig)
+    # But that it has more voices.
+    talker = msgspec.structs.replace(said.talker, voices=())
+    assert msgspec.structs.replace(said, talker=talker) == Deployment().stages
 
 
 def test_scripted_stages() -> None:
@@ -58,6 +62,14 @@ def test_a_talker_may_be_named_by_its_model_alone() -> None:
 def test_which_models_are_loaded() -> None:
     assert models_named(Deployment()) == ("piper-joe", "whisper-tiny-en", "smollm2-135m")
     assert models_named(load_deployment(FILES[0].with_name("silent.yaml"))) == ()
+
+
+def test_models_of_more_voices_are_fetched_too() -> None:
+    talker = {"model": "piper-joe", "voices": ["kokoro-ja", "piper-joe", "kokoro-ja"]}
+    deployment = parse_deployment(
+        {"stages": {"talker": talker, "recognizer": {"use": "scripted"}, "ar": {"use": "scripted"}}}
+    )
+    assert models_named(deployment) == ("piper-joe", "kokoro-ja")
 
 
 def test_files_of_the_access_lie_beside_the_deployment(tmp_path: Path) -> None:

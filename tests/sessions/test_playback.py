@@ -310,6 +310,16 @@ def test_words_whose_times_are_not_known_yet_were_not_heard() -> None:
     assert heard_text("One, two three.", WORDS[:1], 999, 300) == "One,"
 
 
+def test_words_may_follow_each_other_without_white_space() -> None:
+    text = " 今日は、晴れです。\nSee you."
+    said = ["今日は、", "晴れです。", "See", "you."]
+    words = [WordTime(word, at * 100.0, at * 100.0 + 100) for at, word in enumerate(said)]
+    heard = [heard_text(text, words, ms, 400) for ms in (99, 100, 200, 300, 400)]
+    assert heard == ["", " 今日は、", " 今日は、晴れです。", text[:-5], text]
+    # One that is not in the text stands for what is there up to white space.
+    assert heard_text("a1 b2", [WordTime("x", 0, 1)], 9, 9) == "a1"
+
+
 def test_without_word_times_text_is_cut_in_proportion() -> None:
     assert heard_text("a b c d", (), 149, 200) == "a b"
     assert heard_text("a b c d", (), 500, 200) == "a b c d"

@@ -65,6 +65,8 @@ class Server:
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         self.url = ""
+        # Not the usual one of the user, where there may be voices.
+        self._data = config.parent / "data"
 
     @property
     def pid(self) -> int:
@@ -97,7 +99,12 @@ class Server:
             text=True,
             # A session of its own, so that whatever is left of it can be found and ended.
             start_new_session=True,
-            env={**os.environ, "OMP_WAIT_POLICY": "PASSIVE", "HF_HUB_OFFLINE": "1"},
+            env={
+                "ANTIPHON_DATA": str(self._data),
+                **os.environ,
+                "OMP_WAIT_POLICY": "PASSIVE",
+                "HF_HUB_OFFLINE": "1",
+            },
         )
         self._reader = threading.Thread(target=self._read, name="server-output")
         self._reader.start()

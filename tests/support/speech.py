@@ -17,6 +17,7 @@ from antiphon.engines.chunks import (
     Clause,
     End,
     EndReason,
+    Latents,
     PcmChunk,
     Samples,
     SpokenWords,
@@ -25,9 +26,12 @@ from antiphon.engines.chunks import (
 )
 from antiphon.engines.deployment import Code2wavConfig, TalkerConfig, WhisperConfig
 from antiphon.engines.pipeline import RecognizeRequest
+from antiphon.engines.speech.clauses import ClauseSplitter
 from antiphon.engines.speech.code2wav import Code2wavStage, DecodeRequest
+from antiphon.engines.speech.reading.reader import normalize
 from antiphon.engines.speech.recognizer import WhisperStage
 from antiphon.engines.speech.talker import TalkerStage, TalkRequest
+from antiphon.engines.stage import StageStream
 
 RATE = 24_000
 """Samples a second of all speech here, s16le mono."""
@@ -100,40 +104,62 @@ class Speaker:
         self._loop = loop
         self._talker = talker
         self._code2wav = code2wav
-        self._said: dict[str, Utterance] = {}
+        self._said: dict[tuple[str, ...], Utterance] = {}
 
     def say(self, text: str) -> Utterance:
         """Return the speech of one clause."""
-        if text not in self._said:
-            self._said[text] = self._loop.run(self._say(text))
-        return self._said[text]
+        return self._once(text, (text,))
+
+    def read(self, text: str) -> Utterance:
+        """Return a text of one paragraph as it is read aloud, clause by clause."""
+        splitter = ClauseSplitter()
+        clauses = [*splitter.feed(normalize(text)), *splitter.flush()]
+        return self._once(text, tuple(clause.text for clause in clauses))
 
     def samples(self, text: str) -> Samples:
         """Return the speech of one clause as float32, shape ``(n,)``, 24 kHz."""
         return to_float(self.say(text).pcm)
 
-    async def _say(self, text: str) -> Utterance:
+    def _once(self, text: str, clauses: tuple[str, ...]) -> Utterance:
+        if clauses not in self._said:
+            self._said[clauses] = self._loop.run(self._say(text, clauses))
+        return self._said[clauses]
+
+    async def _say(self, text: str, clauses: tuple[str, ...]) -> Utterance:
         talk = self._talker.open(TalkRequest(request_id="test"))
         decode = self._code2wav.open(DecodeRequest(request_id="test"))
-        await talk.send(Clause(text))
-        await talk.end()
-        async for latents in talk:
-            if isinstance(latents, End):
-                assert latents.reason is EndReason.COMPLETED, latents
-                await decode.end()
-            else:
-                await decode.send(latents)
-        words: list[Word] = []
-        pcm = bytearray()
-        async for chunk in decode:
-            match chunk:
-                case SpokenWords():
-                    words += chunk.words
-                case PcmChunk():
-                    pcm += chunk.pcm
-                case End():
-                    assert chunk.reason is EndReason.COMPLETED, chunk
-        return Utterance(text, bytes(pcm), tuple(words))
+
+        async def write() -> None:
+            for clause in clauses:
+                await talk.send(Clause(clause))
+            await talk.end()
+
+        async def pass_on() -> None:
+            async for latents in talk:
+                if isinstance(latents, End):
+                    assert latents.reason is EndReason.COMPLETED, latents
+                    await decode.end()
+                else:
+                    await decode.send(latents)
+
+        (words, pcm), *_ = await asyncio.gather(_taken(decode), write(), pass_on())
+        return Utterance(text, pcm, words)
+
+
+async def _taken(
+    decode: StageStream[Latents, SpokenWords | PcmChunk],
+) -> tuple[tuple[Word, ...], bytes]:
+    words: list[Word] = []
+    pcm = bytearray()
+    async for chunk in decode:
+        match chunk:
+            case SpokenWords():
+                words += chunk.words
+            case PcmChunk():
+                pcm += chunk.pcm
+            case End():
+                assert chunk.reason is EndReason.COMPLETED, chunk
+    return tuple(words), bytes(pcm)
 
 
 class Ear:
@@ -163,13 +189,13 @@ class Ear:
 
 
 @contextmanager
-def speaking() -> Generator[Speaker, None, None]:
-    """A speaker; its stages are closed at the end."""
+def speaking(model: str = TalkerConfig().model) -> Generator[Speaker, None, None]:
+    """A speaker with a voice of the catalogue; its stages are closed at the end."""
     cache = default_cache_root(os.environ)
     loop = StageLoop()
     # Without variation a test hears the same in every run.
-    talker = TalkerStage(TalkerConfig(variation=0), cache)
-    code2wav = Code2wavStage(Code2wavConfig(), TalkerConfig().model, cache)
+    talker = TalkerStage(TalkerConfig(model=model, variation=0), cache)
+    code2wav = Code2wavStage(Code2wavConfig(), model, cache)
     try:
         loop.run(talker.start())
         loop.run(code2wav.start())

@@ -16,6 +16,7 @@ from antiphon.realtime.speech_connection import SpeechConnection
 from antiphon.realtime.speech_events import SpeechSettings
 from antiphon.realtime.speech_stream import SpeechBounds, SpeechStream
 from antiphon.realtime.speech_wire import Offer, SpeechReader
+from antiphon.realtime.voice_levels import VoiceLevels
 
 from .fakes import FakePipeline, FakeSocket
 
@@ -90,6 +91,7 @@ async def served(
         pipeline,
         SpeechReader(Offer(voices=(*pipeline.voices, "alloy"), chars=bounds.chars)),
         limits or ConnectionLimits(),
+        VoiceLevels(pipeline),
     )
     rig = Rig(socket, pipeline, asyncio.create_task(connection.run()), foreign)
     try:

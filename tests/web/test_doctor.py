@@ -53,7 +53,7 @@ GOOD = Machine(
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
     """A cache that holds what the embedded deployment loads."""
-    for name in ("whisper-tiny-en", "smollm2-135m", "piper-joe"):
+    for name in ("whisper-tiny-en", "smollm2-135m", "piper-joe", "kokoro-ja"):
         folder = model_folder(card(name), tmp_path)
         folder.mkdir(parents=True)
         write_marker(card(name), folder)

@@ -46,7 +46,7 @@ TEXT_PIECE = 2000
 """Characters that are handed to the voice at once."""
 
 THREADS = 4
-"""Most threads of a recognition: more make a small model no faster."""
+"""Most threads that read a recording; each takes memory of its own."""
 
 
 def speaking_alone(deployment: Deployment) -> Deployment:
@@ -72,7 +72,7 @@ def hearing_alone(model: str) -> Deployment:
         raise CommandError(f"--model: expected one of {known}, got {model!r}", misused=True)
     threads = min(THREADS, os.cpu_count() or 1)
     stages = Stages(
-        recognizer=WhisperConfig(model=model, threads=threads),
+        recognizer=WhisperConfig(model=model, recordings=threads),
         ar=ScriptedArConfig(),
         talker=ScriptedTalkerConfig(),
     )

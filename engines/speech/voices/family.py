@@ -46,6 +46,10 @@ class VoiceModel(msgspec.Struct, frozen=True, kw_only=True):
     summary: str = ""
     """For people: in a few words, who speaks."""
 
+    slow: bool = False
+    """Whether a clause takes its first half seconds: it then has a thread apart, so that no
+    other voice waits for it."""
+
     sample_rate: Count
     hop: Count
     """Samples of one frame of latents."""

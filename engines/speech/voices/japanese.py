@@ -167,21 +167,23 @@ def _analyse(text: str) -> Sequence[Mapping[str, Any]]:
             hint = "pyopenjtalk-plus is not installed: run `pip install 'antiphon[japanese]'`"
             raise StageFailure(StageError("package_missing", hint)) from None
         try:
-            return pyopenjtalk.g2p_mapping(text, use_sudachi_kanji_yomi=False)
+            found: Sequence[Mapping[str, Any]]
+            found = pyopenjtalk.g2p_mapping(text, use_sudachi_kanji_yomi=False)
         except (ImportError, ValueError):
             # For a kanji that it does not know it wants a dictionary that need not be there;
             # and it may lose its place in the text at accents without a letter.
-            return [each for found in re.finditer(r"\S+", text) for each in _plainly(found)]
+            found = [each for run in re.finditer(r"\S+", text) for each in _plainly(run)]
+        return found
 
 
-def _plainly(found: re.Match[str]) -> Iterable[Mapping[str, Any]]:
-    """The same of one run without white space, as if it were one word; unknown kanji are mute."""
+def _plainly(run: re.Match[str]) -> Iterable[Mapping[str, Any]]:
+    """The same of a run without white space, as if it were one word; unknown kanji are mute."""
     import pyopenjtalk
 
-    place = found.span()
-    for each in pyopenjtalk.run_frontend(found[0], use_vanilla=True):
+    place = run.span()
+    for each in pyopenjtalk.run_frontend(run[0], use_vanilla=True):
         yield {**each, "surface": each["string"], "phonemes": [], "char_span": place}
-        place = (found.end(), found.end())
+        place = (run.end(), run.end())
 
 
 def _morphemes(found: Iterable[Mapping[str, Any]]) -> list[_Morpheme]:

@@ -39,9 +39,10 @@ BACK_FILE = "back.onnx"
 STYLES_FILE = "styles.npz"
 WORDS_FILE = "words.txt"
 
-SLOWEST, FASTEST = 0.5, 2.0
-"""Speeds of the front: slower it says syllables twice, faster most sounds are as short as they
-can be, a frame. What is beyond is made at one of these, and shortened or lengthened."""
+SLOWEST, FASTEST = 0.8, 1.25
+"""Speeds of the front. Slower it says syllables twice, and faster most sounds become as short as
+they can be, a frame; at 2 a recognizer loses every second kana. What is beyond is made at one of
+these, and shortened or lengthened."""
 
 TAIL_MS = {Pause.NONE: 0.0, Pause.COMMA: 125.0, Pause.UNSURE: 300.0, Pause.SENTENCE: 300.0}
 """Silence after the last sound; 25 ms of what follows are silent too. Left alone, the voice

@@ -97,6 +97,9 @@ class PlayedRecognizer(Played[RecognizeRequest, PcmChunk, TranscriptDelta | Tran
 class PlayedTalker(Played[TalkRequest, Clause, Latents]):
     voices = ("first", "second")
 
+    def language(self, voice: str | None) -> str:
+        return "en"
+
 
 @dataclass
 class Play:

@@ -18,6 +18,7 @@ from antiphon.engines.chunks import (
     PcmChunk,
     SpeechFrames,
     SpokenWords,
+    StageError,
     TextDelta,
     Timings,
     Transcript,
@@ -33,6 +34,8 @@ from antiphon.engines.pipeline import (
     Reply,
     ReplyChunk,
     ReplyRequest,
+    VoiceCard,
+    VoiceFiles,
 )
 from antiphon.engines.pipelines.cascade import CascadePipeline
 from antiphon.engines.speech.talker import TalkRequest
@@ -416,6 +419,50 @@ def test_readiness_follows_the_life_of_the_pipeline() -> None:
     assert list(ready.stages) == ["vad", "recognizer", "ar", "talker", "code2wav"]
     assert sum("starting" in text for text in progress) == 5
     assert sum("ready" in text for text in progress) == 5
+
+
+class KeepingTalker(PlayedTalker):
+    """A talker whose voices come and go."""
+
+    @property
+    def voice_cards(self) -> tuple[VoiceCard, ...]:
+        return (VoiceCard(name="first", language="ja", model="m"),)
+
+    async def add_voice(self, files: VoiceFiles) -> tuple[VoiceCard, ...]:
+        return (VoiceCard(name=files.name, language="de", created_at=1),)
+
+    async def remove_voice(self, name: str) -> None:
+        raise StageFailure(StageError("voice_unknown", f"no {name}"))
+
+
+def test_voices_that_come_and_go_are_the_talker_s() -> None:
+    files = VoiceFiles(name="zoe", graph=Path("zoe.onnx"), description=Path("zoe.onnx.json"))
+
+    async def scenario(pipeline: CascadePipeline) -> None:
+        assert pipeline.voice_cards == (VoiceCard(name="first", language="ja", model="m"),)
+        added = await pipeline.add_voice(files)
+        assert added == (VoiceCard(name="zoe", language="de", created_at=1),)
+        with pytest.raises(StageFailure, match="voice_unknown: no zoe"):
+            await pipeline.remove_voice("zoe")
+
+    stages = Play().stages(talker=KeepingTalker)
+    asyncio.run(scenario(CascadePipeline.from_stages(stages, model="m")))
+
+
+def test_other_voices_are_what_they_are() -> None:
+    files = VoiceFiles(name="zoe", graph=Path("zoe.onnx"), description=Path("zoe.onnx.json"))
+
+    async def scenario(pipeline: CascadePipeline) -> None:
+        cards = [VoiceCard(name=name, language="en") for name in PlayedTalker.voices]
+        assert list(pipeline.voice_cards) == cards
+        with pytest.raises(StageFailure, match="voices_fixed"):
+            await pipeline.add_voice(files)
+        with pytest.raises(StageFailure, match="voice_fixed"):
+            await pipeline.remove_voice("first")
+        with pytest.raises(StageFailure, match="voice_unknown"):
+            await pipeline.remove_voice("zoe")
+
+    asyncio.run(scenario(CascadePipeline.from_stages(Play().stages(), model="m")))
 
 
 def test_a_stage_that_does_not_start_closes_the_others() -> None:

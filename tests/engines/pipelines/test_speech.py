@@ -23,7 +23,7 @@ from antiphon.engines.stage import StageFailure
 from antiphon.engines.streams import INPUT_BOUND
 
 from .paced import WORD_MS, Ear, Rig
-from .played import BROKEN, Play
+from .played import BROKEN, Play, PlayedTalker
 
 T = TypeVar("T")
 Chunks = list[SpokenWords | PcmChunk | End]
@@ -202,6 +202,31 @@ def test_where_the_pieces_end_makes_no_difference(pieces: list[str]) -> None:
 
     text = "".join(pieces)
     assert cut(pieces) == cut([text]) == cut(list(text))
+
+
+class JapaneseTalker(PlayedTalker):
+    def language(self, voice: str | None) -> str:
+        return {"first": "en", "second": "ja"}[voice or "first"]
+
+
+@pytest.mark.parametrize(
+    ("voice", "read"), [(None, "2 kilometers"), ("second", "2 km")], ids=["en", "ja"]
+)
+def test_text_is_read_in_the_language_of_the_voice(voice: str | None, read: str) -> None:
+    play = Play()
+    pipeline = CascadePipeline.from_stages(play.stages(talker=JapaneseTalker), model="m")
+
+    async def scenario() -> None:
+        await pipeline.start()
+        speech = pipeline.speak(SpeakRequest(request_id="r", voice=voice))
+        await speech.send("It is 2 km. ")
+        await speech.end()
+        async for _ in speech:
+            pass
+        await pipeline.close()
+
+    run_simulated(scenario())
+    assert "".join(play.clauses).strip() == f"It is {read}."
 
 
 # Pace.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.engines.speech.played_voices import PlayedOffer, PlayedShelf, model
 
-from antiphon.engines.catalog import ModelCard
 from antiphon.engines.chunks import Samples
 from antiphon.engines.speech import code2wav
 from antiphon.engines.speech.decoding import Decoder
-from antiphon.engines.speech.voice import Voice
+from antiphon.engines.speech.voices.shelf import Shelf
 
 REACH = 2
 """Frames of context."""
@@ -22,23 +21,7 @@ FRAME_MS = 10
 RATE = 24_000
 HOP = RATE * FRAME_MS // 1000
 
-VOICE = Voice(
-    name="played",
-    language="none",
-    sample_rate=RATE,
-    hop=HOP,
-    channels=1,
-    context_frames=REACH,
-    flow_context_frames=0,
-    prior="p",
-    mask="m",
-    durations="d",
-    latents="z",
-    noise_scale=0,
-    length_scale=1,
-    noise_w=0,
-    phoneme_id_map={},
-)
+VOICE = model("played", rate=RATE, hop=HOP, context=REACH)
 
 
 class PlayedDecoder(Decoder):
@@ -56,12 +39,25 @@ class PlayedDecoder(Decoder):
         """Set by the first job."""
 
         self.open.set()
+        self.at_work = 0
+        """Jobs that wait for it now."""
 
-    def run(self, frames: NDArray[np.float32]) -> NDArray[np.float32]:
+        self._counting = threading.Lock()
+
+    def run(
+        self, frames: NDArray[np.float32], left: int = 0, right: int = 0
+    ) -> NDArray[np.float32]:
         self.entered.set()
+        self._at_work(1)
         assert self.open.wait(30)
+        self._at_work(-1)
         self.runs.append(frames)
-        return np.stack([wave(each[0]) for each in frames])
+        stop = frames.shape[2] - right
+        return np.stack([wave(each[0])[left * HOP : stop * HOP] for each in frames])
+
+    def _at_work(self, more: int) -> None:
+        with self._counting:
+            self.at_work += more
 
     def warm_up(self, sizes: object) -> None:
         pass
@@ -72,17 +68,14 @@ class PlayedDecoder(Decoder):
     def batch_pays(self, size: int, batch: int) -> bool:
         return self.pays
 
-    def use(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Have stages load this one."""
+    def use(self, monkeypatch: pytest.MonkeyPatch) -> Shelf:
+        """Voices of which the only one has this decoder."""
 
-        def require(name: str, root: Path) -> tuple[ModelCard | None, Path]:
-            return None, root
+        def loaded(half: Decoder) -> Decoder:
+            return half
 
-        def load(folder: Path, threads: int) -> Decoder:
-            return self
-
-        monkeypatch.setattr(code2wav, "require", require)
-        monkeypatch.setattr(code2wav, "Decoder", load)
+        monkeypatch.setattr(code2wav, "Decoder", loaded)
+        return PlayedShelf(PlayedOffer(VOICE, decoder=lambda: self))
 
 
 def wave(frames: NDArray[np.float32]) -> Samples:

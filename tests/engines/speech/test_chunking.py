@@ -187,7 +187,7 @@ def test_the_pace_is_that_of_a_producer_who_is_not_held_back() -> None:
             yield SpokenWords(())
 
         costs = Costs()
-        stream = PacedStream(TaskStream("t", read, input_bound=1), costs)
+        stream = PacedStream(TaskStream("t", read, input_bound=1), lambda: costs)
         await stream.send(latents(10))
         await asyncio.sleep(0.03)
         await stream.send(latents(10))

@@ -79,6 +79,35 @@ def test_the_first_clause_is_short_and_ends_well(text: str, first: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("こんにちは。今日はいい天気ですね。", ["こんにちは。", "今日はいい天気ですね。"]),
+        ("そうですね、私もそう思います。", ["そうですね、", "私もそう思います。"]),
+        # Without a mark the first ends with a phrase, and not with one that needs the next.
+        (
+            "空が青いのは太陽の光が空気の中で散らばるからです。",
+            ["空が青いのは太陽の光が空気の中で", "散らばるからです。"],
+        ),
+        (
+            "今、空が青いのは太陽の光が空気の中で散らばるからです。",
+            ["今、空が青いのは太陽の光が", "空気の中で散らばるからです。"],
+        ),
+        ("「はい」と彼は言った。OpenAIのAPIだ。", ["「はい」と彼は言った。", "OpenAIのAPIだ。"]),
+    ],
+)
+def test_japanese_is_cut_between_phrases(text: str, want: list[str]) -> None:
+    assert shown(text) == want
+
+
+def test_clauses_of_scripts_without_spaces_take_no_longer_to_say() -> None:
+    text = "短い。" + "光" * 400 + "。" + "夕方になると光は長い道を通るので" * 20
+    first, *others = clauses(text)
+    assert first == "短い。"
+    assert "".join(others) == text.removeprefix(first)
+    assert max(map(len, others)) == HARD_LIMIT // 2
+
+
+@pytest.mark.parametrize(
     "kept",
     [
         "Mr. Smith",
@@ -209,6 +238,7 @@ def test_first_words_moves_the_early_cut() -> None:
         (".", Pause.NONE),
         ("", Pause.NONE),
         ("**", Pause.NONE),
+        ("言った。」", Pause.SENTENCE),
     ],
 )
 def test_pause_after(word: str, pause: Pause) -> None:

@@ -25,7 +25,7 @@ from antiphon.engines.pipeline import OUTPUT_RATE
 from antiphon.engines.scheduling.windows import Windows
 from antiphon.engines.speech.code2wav import Code2wavStage, DecodeRequest
 from antiphon.engines.speech.decoding import FADE_MS, Decoder
-from antiphon.engines.speech.draft import Speaker
+from antiphon.engines.speech.voices.piper import PiperDecoder, PiperTalker
 from antiphon.engines.stage import StageClosed, StageFailure
 
 PATIENCE = 30
@@ -38,14 +38,15 @@ Check = Callable[[Code2wavStage], Awaitable[None]]
 
 @cache
 def decoder() -> Decoder:
-    return Decoder(require(MODEL, default_cache_root(os.environ))[1], 1)
+    return Decoder(PiperDecoder(require(MODEL, default_cache_root(os.environ))[1], 1))
 
 
 @cache
 def latents(text: str) -> NDArray[np.float32]:
-    made = Speaker(require(MODEL, default_cache_root(os.environ))[1], 1).speak(text, 1.0)
-    assert made is not None
-    return made.frames
+    talker = PiperTalker(require(MODEL, default_cache_root(os.environ))[1], 1)
+    draft = talker.draft(text, 1.0, "joe")
+    assert draft is not None
+    return draft.next(draft.left).frames
 
 
 def with_stage(check: Check, config: Code2wavConfig | None = None) -> None:
@@ -70,11 +71,11 @@ def with_played(
     config: Code2wavConfig | None = None,
 ) -> None:
     """Run ``check`` with a decoder that is played, on simulated time."""
-    played.use(monkeypatch)
+    shelf = played.use(monkeypatch)
 
     async def main() -> None:
         clock = asyncio.get_running_loop().time
-        stage = Code2wavStage(config or Code2wavConfig(), MODEL, Path(), clock=clock)
+        stage = Code2wavStage(config or Code2wavConfig(), MODEL, Path(), shelf=shelf, clock=clock)
         await stage.start()
         try:
             await check(stage)
@@ -321,11 +322,12 @@ def test_no_more_is_made_than_the_lead_and_a_chunk_until_some_is_played(
 
 def test_whoever_runs_dry_first_is_served_first(monkeypatch: pytest.MonkeyPatch) -> None:
     played = PlayedDecoder()
-    played.use(monkeypatch)
+    shelf = played.use(monkeypatch)
 
     async def main() -> None:
         now = asyncio.get_running_loop().time
-        stage = Code2wavStage(Code2wavConfig(), MODEL, Path(), clock=now)
+        config = Code2wavConfig(concurrency=1)
+        stage = Code2wavStage(config, MODEL, Path(), shelf=shelf, clock=now)
         await stage.start()
         played.open.clear()
         # Told apart by their value; the first job holds the thread until all others wait.
@@ -354,11 +356,12 @@ def test_chunks_of_equal_size_are_decoded_at_once_where_that_pays(
     monkeypatch: pytest.MonkeyPatch, pays: bool, batches: list[int]
 ) -> None:
     played = PlayedDecoder(pays=pays)
-    played.use(monkeypatch)
+    shelf = played.use(monkeypatch)
 
     async def main() -> None:
         now = asyncio.get_running_loop().time
-        stage = Code2wavStage(Code2wavConfig(), MODEL, Path(), clock=now)
+        config = Code2wavConfig(concurrency=1)
+        stage = Code2wavStage(config, MODEL, Path(), shelf=shelf, clock=now)
         await stage.start()
         assert stage.statistics()["batch"] == (4 if pays else 1)
         played.open.clear()
@@ -374,6 +377,31 @@ def test_chunks_of_equal_size_are_decoded_at_once_where_that_pays(
         for (items, _), chunk in zip(done, chunks, strict=True):
             certain, _ = faded(wave(chunk.frames[0]), OUTPUT_RATE)
             np.testing.assert_allclose(audio(items)[: len(certain)], certain, atol=1e-4)
+        await stage.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_so_many_streams_are_decoded_at_once(
+    monkeypatch: pytest.MonkeyPatch, concurrency: int
+) -> None:
+    played = PlayedDecoder()
+    shelf = played.use(monkeypatch)
+
+    async def main() -> None:
+        now = asyncio.get_running_loop().time
+        config = Code2wavConfig(concurrency=concurrency)
+        stage = Code2wavStage(config, MODEL, Path(), shelf=shelf, clock=now)
+        await stage.start()
+        played.open.clear()
+        tasks = [asyncio.create_task(decode(stage, Latents(noise(9)))) for _ in range(3)]
+        async with asyncio.timeout(PATIENCE):
+            await until(lambda: stage.statistics()["jobs"] >= 3)
+            await until(lambda: played.at_work >= concurrency)
+            assert played.at_work == concurrency
+            played.open.set()
+            await asyncio.gather(*tasks)
         await stage.close()
 
     asyncio.run(main())

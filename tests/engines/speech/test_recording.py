@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +24,10 @@ from antiphon.engines.deployment import WhisperConfig
 from antiphon.engines.pipeline import RecognizeRequest, TranscribeRequest
 from antiphon.engines.speech.hearing.guess import Guess
 from antiphon.engines.speech.hearing.passages import Passage
+from antiphon.engines.speech.hearing.reading import Guesses
+from antiphon.engines.speech.readers import Readers
 from antiphon.engines.speech.recognizer import WhisperStage
-from antiphon.engines.speech.recording import INPUT_CHUNKS, RECORDINGS, Recording
+from antiphon.engines.speech.recording import INPUT_CHUNKS, RECORDINGS, SPARE, Recording
 from antiphon.engines.speech.worker import Worker
 from antiphon.engines.stage import StageClosed, StageFailure
 from antiphon.engines.streams import TaskStream
@@ -246,7 +251,6 @@ class Model:
     def __init__(self, *sure: float) -> None:
         self.sure = list(sure)
         self.languages: list[str | None] = []
-        self.held: asyncio.Event | None = None
 
     def guess(self, samples: NDArray[np.float32], **asked: Any) -> Guess:
         self.languages.append(asked["language"])
@@ -266,22 +270,37 @@ PART = PcmChunk(NOISE + bytes(6 * 32_000), 16_000)
 """A stretch of sound, and silence that ends it."""
 
 
-async def read(
-    model: Model, chunks: AsyncIterator[PcmChunk] | list[PcmChunk], counted: dict[str, float]
-) -> list[Segment | End]:
+@asynccontextmanager
+async def opened(
+    model: Guesses,
+    request: TranscribeRequest = REQUEST,
+    counted: dict[str, float] | None = None,
+    ahead: int = 2,
+) -> AsyncGenerator[TaskStream[PcmChunk, Segment]]:
+    """A recording, read by as many threads as go ahead."""
     worker = Worker("test")
+    readers = Readers(worker, ahead)
     await worker.start(lambda: None)
+    await readers.start(lambda: None)
     try:
-        recording = Recording(model, worker, REQUEST, counted)
-        stream: TaskStream[PcmChunk, Segment] = worker.open(
-            "test", recording.read, input_bound=INPUT_CHUNKS
-        )
-        for chunk in chunks if isinstance(chunks, list) else []:
+        recording = Recording(model, readers, request, counted or counters(), ahead)
+        yield worker.open("test", recording.read, input_bound=INPUT_CHUNKS)
+    finally:
+        await worker.close()
+        await readers.close()
+
+
+async def read(
+    model: Guesses,
+    chunks: list[PcmChunk],
+    counted: dict[str, float] | None = None,
+    request: TranscribeRequest = REQUEST,
+) -> list[Segment | End]:
+    async with opened(model, request, counted) as stream:
+        for chunk in chunks:
             await stream.send(chunk)
         await stream.end()
         return [item async for item in stream]
-    finally:
-        await worker.close()
 
 
 def counters() -> dict[str, float]:
@@ -302,9 +321,156 @@ def test_a_language_is_found_once_and_kept_when_it_is_sure() -> None:
 
 def test_a_rate_that_changes_ends_the_recording() -> None:
     other = PcmChunk(bytes(480), 24_000)
-    items = asyncio.run(read(Model(1.0), [PART, other], counters()))
-    end = items[-1]
+    segment, end = asyncio.run(read(Model(1.0), [PART, other]))
+    # What was said before it is told.
+    assert isinstance(segment, Segment)
     assert isinstance(end, End)
     assert end.reason is EndReason.FAILED
     assert end.error is not None
     assert end.error.code == "invalid_audio"
+
+
+class Held:
+    """Says which stretch it hears, by its loudness, as soon as it is let go."""
+
+    def __init__(self, *, fails: int | None = None) -> None:
+        """``fails``: the stretch that it can't read."""
+        self.began: list[int] = []
+        self.gates = [threading.Event() for _ in range(12)]
+        self.fails = fails
+
+    def guess(self, samples: NDArray[np.float32], **asked: Any) -> Guess:
+        number = round(20 * float(samples.max())) - 1
+        self.began.append(number)
+        assert self.gates[number].wait(30)
+        if number == self.fails:
+            raise ValueError("no")
+        return Guess(
+            text=f"{number}.",
+            mean_logprob=-0.1,
+            no_speech=0.0,
+            language="en",
+            language_probability=1.0,
+            passages=(Passage(text=f" {number}.", start=0.0, end=1.0),),
+        )
+
+    def let_go(self, *numbers: int) -> None:
+        for number in numbers:
+            self.gates[number].set()
+
+
+ENGLISH = replace(REQUEST, language="en")
+
+
+def part(number: int) -> PcmChunk:
+    """A stretch that is told from others, and silence that ends it."""
+    sound = np.full(11 * 16_000, (number + 1) / 20, np.float32)
+    return PcmChunk(from_float(sound) + bytes(2 * 32_000), 16_000)
+
+
+async def send(stream: TaskStream[PcmChunk, Segment], parts: int) -> None:
+    for number in range(parts):
+        await stream.send(part(number))
+    await stream.end()
+
+
+def texts(items: list[Segment | End]) -> list[str]:
+    return [item.text for item in items if isinstance(item, Segment)]
+
+
+def test_stretches_are_read_at_once_and_told_in_their_order() -> None:
+    async def main() -> None:
+        model = Held()
+        async with opened(model, ENGLISH) as stream, asyncio.timeout(30):
+            feeding = asyncio.create_task(send(stream, 4))
+            items = aiter(stream)
+            await until(lambda: sorted(model.began) == [0, 1])
+            model.let_go(1)
+            # The one behind it is read meanwhile, but no more is cut than may lie here.
+            await until(lambda: len(model.began) == 2 + SPARE)
+            model.let_go(2)
+            told = asyncio.ensure_future(anext(items))
+            await asyncio.sleep(0)
+            assert not told.done()
+            model.let_go(0)
+            first = await told
+            assert isinstance(first, Segment)
+            assert first.text == " 0."
+            await until(lambda: len(model.began) == 4)
+            model.let_go(3)
+            rest = [item async for item in items]
+            assert texts(rest) == [" 1.", " 2.", " 3."]
+            assert rest[-1] == End(EndReason.COMPLETED)
+            await feeding
+
+    asyncio.run(main())
+
+
+def test_what_is_said_is_told_while_the_next_has_not_come() -> None:
+    async def main() -> None:
+        model = Held()
+        model.let_go(0)
+        async with opened(model, ENGLISH) as stream, asyncio.timeout(30):
+            await stream.send(part(0))
+            items = aiter(stream)
+            assert texts([await anext(items)]) == [" 0."]
+            stream.cancel()
+            assert [item async for item in items] == [End(EndReason.CANCELLED)]
+
+    asyncio.run(main())
+
+
+def test_no_more_is_taken_in_than_may_lie_here() -> None:
+    async def main() -> None:
+        model = Held()
+
+        def has_begun(count: int) -> bool:
+            return len(model.began) >= count
+
+        async with opened(model, ENGLISH) as stream, asyncio.timeout(30):
+            feeding = asyncio.create_task(send(stream, 12))
+            await until(lambda: len(model.began) == 2)
+            for number in range(12):
+                # Each that is done lets one more in.
+                at_once = min(12, number + 2)
+                await until(partial(has_begun, at_once))
+                assert len(model.began) <= at_once + SPARE
+                model.let_go(number)
+            assert texts([item async for item in stream]) == [f" {n}." for n in range(12)]
+            await feeding
+
+    asyncio.run(main())
+
+
+def test_a_stretch_that_fails_ends_its_recording_after_what_was_said_before() -> None:
+    async def main() -> None:
+        model = Held(fails=1)
+        model.let_go(1, 2)
+        async with opened(model, ENGLISH) as stream, asyncio.timeout(30):
+            feeding = asyncio.create_task(send(stream, 4))
+            await until(lambda: 1 in model.began)
+            model.let_go(0)
+            items = [item async for item in stream]
+            end = items[-1]
+            assert texts(items) == [" 0."]
+            assert isinstance(end, End)
+            assert end.reason is EndReason.FAILED
+            await feeding
+
+    asyncio.run(main())
+
+
+def test_what_waits_ends_with_a_recording_that_is_cancelled() -> None:
+    async def main() -> None:
+        model = Held()
+        async with opened(model, ENGLISH, ahead=1) as stream, asyncio.timeout(30):
+            await stream.send(part(0))
+            await stream.send(part(1))
+            await until(lambda: model.began == [0])
+            stream.cancel()
+            # At once, though a thread is still at it.
+            assert [item async for item in stream] == [End(EndReason.CANCELLED)]
+            model.let_go(0, 1)
+        assert model.began == [0]
+
+    asyncio.run(main())

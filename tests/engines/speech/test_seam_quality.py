@@ -12,8 +12,8 @@ from tests.support.seam import seam
 
 from antiphon.engines.catalog import default_cache_root, require
 from antiphon.engines.speech.decoding import Decoder
-from antiphon.engines.speech.draft import Speaker
 from antiphon.engines.speech.joins import CrossFade
+from antiphon.engines.speech.voices.piper import PiperDecoder, PiperTalker
 
 pytestmark = pytest.mark.models
 
@@ -28,17 +28,17 @@ Samples = NDArray[np.float32]
 
 @cache
 def decoder() -> Decoder:
-    return Decoder(require("piper-joe", default_cache_root(os.environ))[1], 1)
+    return Decoder(PiperDecoder(require("piper-joe", default_cache_root(os.environ))[1], 1))
 
 
 @cache
 def frames() -> Samples:
     folder = require("piper-joe", default_cache_root(os.environ))[1]
-    made = Speaker(folder, 1, variation=0.0).speak(
-        "In the evening the light takes a longer way, and the sky turns red.", 1.0
+    draft = PiperTalker(folder, 1, variation=0.0).draft(
+        "In the evening the light takes a longer way, and the sky turns red.", 1.0, "joe"
     )
-    assert made is not None
-    return made.frames
+    assert draft is not None
+    return draft.next(draft.left).frames
 
 
 def chunk(start: int, *, context: int, before: int = 0) -> Samples:

@@ -10,14 +10,13 @@ import pytest
 from numpy.typing import NDArray
 from tests.engines.speech.played_decoder import FRAME_MS as PLAYED_FRAME_MS
 from tests.engines.speech.played_decoder import VOICE
+from tests.engines.speech.played_voices import PlayedOffer, PlayedShelf
 from tests.support.loop import run_simulated
 
-from antiphon.engines.catalog import ModelCard, default_cache_root
+from antiphon.engines.catalog import default_cache_root
 from antiphon.engines.chunks import Clause, End, EndReason, Latents
 from antiphon.engines.deployment import Pacing, TalkerConfig
 from antiphon.engines.flow import Flow
-from antiphon.engines.speech import talker
-from antiphon.engines.speech.draft import Draft
 from antiphon.engines.speech.talker import (
     CLAUSE_CHARS,
     WINDOWS,
@@ -26,6 +25,9 @@ from antiphon.engines.speech.talker import (
     parts,
     window_size,
 )
+from antiphon.engines.speech.voices.family import VoiceModel
+from antiphon.engines.speech.voices.piper import PiperDraft
+from antiphon.engines.speech.voices.steps import Chain, Step
 from antiphon.engines.stage import StageClosed, StageFailure
 
 PATIENCE = 30
@@ -73,47 +75,38 @@ async def speak(stage: TalkerStage, *texts: str, speed: float = 1.0) -> tuple[li
     return clauses, end
 
 
-class PlayedSpeaker:
-    """A speaker without a model: a frame a character, of which it notes how many it makes."""
+class PlayedTalker:
+    """A talker without a model: a frame a character, of which it notes how many it makes."""
 
-    def __init__(self) -> None:
-        self.voice = VOICE
+    def __init__(self, described: VoiceModel = VOICE) -> None:
+        self.model = described
         self.sizes: list[int] = []
+        self.voices: list[str] = []
 
-    def draft(self, text: str, speed: float) -> Draft | None:
+    def draft(self, text: str, speed: float, voice: str) -> PiperDraft | None:
         def flow(prior: NDArray[np.float32]) -> NDArray[np.float32]:
             self.sizes.append(prior.shape[1])
             return prior
 
+        self.voices.append(voice)
         prior = np.zeros((1, len(text)), np.float32)
-        return Draft(flow, prior, np.arange(len(text)), (), 0) if text else None
-
-    def speak(self, text: str, speed: float) -> None:
-        pass
+        return PiperDraft(Chain([Step(flow, 0)], prior), np.arange(len(text)), ()) if text else None
 
 
-def with_played(
-    check: Callable[[TalkerStage, PlayedSpeaker], Awaitable[None]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def with_played(check: Callable[[TalkerStage, PlayedTalker], Awaitable[None]]) -> None:
     """Run ``check`` on simulated time."""
-    speaker = PlayedSpeaker()
-
-    def found(name: str, root: Path) -> tuple[ModelCard | None, Path]:
-        return None, root
-
-    def load(folder: Path, threads: int, variation: float) -> PlayedSpeaker:
-        return speaker
-
-    monkeypatch.setattr(talker, "require", found)
-    monkeypatch.setattr(talker, "Speaker", load)
+    played = PlayedTalker()
 
     async def main() -> None:
         clock = asyncio.get_running_loop().time
-        stage = TalkerStage(TalkerConfig(), Path(), clock=clock)
+        shelf = PlayedShelf(PlayedOffer(VOICE, talker=lambda: played))
+        stage = TalkerStage(TalkerConfig(), Path(), shelf=shelf, clock=clock)
         await stage.start()
+        # Those of warming up.
+        played.sizes.clear()
+        played.voices.clear()
         try:
-            await check(stage, speaker)
+            await check(stage, played)
         finally:
             await stage.close()
 
@@ -127,35 +120,33 @@ def test_windows_grow_with_what_the_listener_has_ahead(ahead: float, size: int) 
     assert window_size(ahead) == size
 
 
-def test_a_reply_begins_with_a_small_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def check(stage: TalkerStage, speaker: PlayedSpeaker) -> None:
+def test_a_reply_begins_with_a_small_window() -> None:
+    async def check(stage: TalkerStage, played: PlayedTalker) -> None:
         flow = Flow()
         made, _ = await parts_of(stage, "." * 200, "." * 110, "." * 30, flow=flow)
         # No crumbs: what would be left of the second clause goes with its first window.
-        assert speaker.sizes == [24, 48, 96, 32, 110, 30]
+        assert played.sizes == [24, 48, 96, 32, 110, 30]
         assert [latents.last for latents in made] == [False] * 3 + [True] * 3
         assert flow.undecoded_ms == 340 * PLAYED_FRAME_MS
         told = stage.statistics()
         assert (told["clauses"], told["chunks"]) == (3, 6)
         assert told["audio_seconds"] == pytest.approx(3.4)
 
-    with_played(check, monkeypatch)
+    with_played(check)
 
 
-def test_without_a_flow_windows_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def check(stage: TalkerStage, speaker: PlayedSpeaker) -> None:
+def test_without_a_flow_windows_are_large() -> None:
+    async def check(stage: TalkerStage, played: PlayedTalker) -> None:
         await parts_of(stage, "." * 110, "." * 200)
-        assert speaker.sizes == [110, WINDOWS[-1], 104]
+        assert played.sizes == [110, WINDOWS[-1], 104]
 
-    with_played(check, monkeypatch)
+    with_played(check)
 
 
-def test_no_more_is_spoken_than_the_lead_and_a_clause_until_some_is_played(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_more_is_spoken_than_the_lead_and_a_clause_until_some_is_played() -> None:
     clause_ms = 100 * PLAYED_FRAME_MS
 
-    async def check(stage: TalkerStage, speaker: PlayedSpeaker) -> None:
+    async def check(stage: TalkerStage, played: PlayedTalker) -> None:
         flow = Flow(Pacing(lead_ms=2500))
         stream = stage.open(TalkRequest(request_id="r", flow=flow))
 
@@ -191,7 +182,7 @@ def test_no_more_is_spoken_than_the_lead_and_a_clause_until_some_is_played(
         assert spoken_ms == 6 * clause_ms
         assert [ms for ms in held if ms] == pytest.approx([60_000, 30_000], abs=1000)
 
-    with_played(check, monkeypatch)
+    with_played(check)
 
 
 @pytest.mark.models

@@ -241,6 +241,24 @@ def test_of_several_threads_one_is_kept_free_of_patient_jobs() -> None:
     with_jobs(check, threads=3)
 
 
+def test_it_rests_once_no_job_runs_and_none_waits_however_patient() -> None:
+    async def check(jobs: Jobs) -> None:
+        await jobs.worker.rest()
+        started = [jobs.start("a"), jobs.start("p", patient=True)]
+        await settle()
+        resting = asyncio.create_task(jobs.worker.rest())
+        resting.add_done_callback(lambda _: jobs.ran.append("rest"))
+        given_up = asyncio.create_task(jobs.worker.rest())
+        await settle()
+        given_up.cancel()
+        jobs.free.set()
+        await asyncio.gather(*started)
+        await resting
+        assert jobs.ran == ["a", "p", "rest"]
+
+    with_jobs(check)
+
+
 def test_too_many_patient_jobs_are_refused() -> None:
     async def check(jobs: Jobs) -> None:
         started = [jobs.start("busy")]

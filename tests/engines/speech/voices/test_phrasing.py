@@ -56,7 +56,7 @@ def test_a_clause_is_cut_at_its_pauses(
 
 def test_a_clause_without_pauses_is_cut_between_words() -> None:
     made = cut(" ".join(["aka"] * 60))
-    assert len(made) == 3
+    assert len(made) == 4
     assert all(len(text) <= LONG_SYMBOLS + 4 for text, _ in made)
     assert {pause for _, pause in made} == {Pause.NONE}
     assert all(set(text.split(" ")) == {"aka"} for text, _ in made)
