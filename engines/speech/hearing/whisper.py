@@ -237,6 +237,15 @@ def _logprob(logits: NDArray[np.float32], token: int) -> float:
     return float(chances[token] - peak - np.log(np.exp(chances - peak).sum()))
 
 
+def on_gpu() -> bool:
+    """Whether models are loaded onto a GPU."""
+    try:
+        import ctranslate2
+    except ImportError:
+        return False
+    return int(ctranslate2.get_cuda_device_count()) > 0
+
+
 def _load(folder: Path, settings: Mapping[str, Setting], threads: int, concurrency: int) -> Any:
     try:
         from faster_whisper import WhisperModel
