@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import settings
+from tests.support.models import fetched
 from tests.support.server import Server, serving, shipped, write_deployment
 from tests.support.speech import Ear, Speaker, hearing, speaking
 
@@ -26,6 +27,9 @@ SCRIPTED_QUESTION = "Tell me something about the sky."
 
 SCRIPTED_TOKENS_PER_SECOND = 12
 """Slow, so that a reply is still being made for two seconds after it has begun to sound."""
+
+MULTILINGUAL = "whisper-base"
+"""A recognizer that is in no deployment that ships."""
 
 
 @pytest.fixture(scope="session")
@@ -71,4 +75,16 @@ def embedded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server
     deployment["stages"]["ar"]["temperature"] = 0
     deployment["stages"]["talker"]["variation"] = 0
     with serving(write_deployment(deployment, tmp_path_factory.mktemp("embedded"))) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def multilingual_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with a real voice, a recognizer of many languages, and given lines."""
+    fetched(MULTILINGUAL)
+    deployment = shipped("scripted")
+    stages = deployment["stages"]
+    stages["recognizer"] = {"use": "whisper", "model": MULTILINGUAL}
+    stages["talker"] = {"variation": 0}
+    with serving(write_deployment(deployment, tmp_path_factory.mktemp("multilingual"))) as server:
         yield server

@@ -33,6 +33,7 @@ from .errors import http_error, not_allowed, not_found
 from .measures import LAGS, Histogram, Measures
 from .metrics import CONTENT_TYPE, Metrics
 from .realtime import RealtimeRoute
+from .request_ids import RequestIds
 from .speech import SpeechRoute
 from .speech_request import STOCK_SPEECH_VOICES
 from .speech_stream import SpeechStreamRoute
@@ -100,6 +101,7 @@ class Server:
         self.app = Starlette(
             routes=self._routes(),
             middleware=[
+                Middleware(RequestIds),
                 Middleware(PageHeaders),
                 Middleware(
                     CORSMiddleware,
@@ -153,8 +155,7 @@ class Server:
 
     async def _start(self) -> None:
         try:
-            await asyncio.to_thread(self._speech.prepare)
-            await asyncio.to_thread(_load_threads)
+            await asyncio.to_thread(self._load)
             await self._pipeline.start()
         except StageFailure as failure:
             self._failure = failure.error.message
@@ -162,6 +163,12 @@ class Server:
             logger.exception("the pipeline did not start")
             self._failure = "the pipeline did not start"
         self.on_started(self._failure)
+
+    def _load(self) -> None:
+        """Load what requests need, so that the first one need not."""
+        self._speech.prepare()
+        # Files are passed on with it; importing it takes 0.3 s.
+        importlib.import_module("anyio._backends._asyncio")
 
     async def _readyz(self, _request: Request) -> Response:
         readiness = self._pipeline.readiness
@@ -219,11 +226,6 @@ class Server:
             "created": 0,
             "owned_by": "antiphon",
         }
-
-
-def _load_threads() -> None:
-    """Load what Starlette passes files on with, which it would do on the loop, in 0.3 s."""
-    importlib.import_module("anyio._backends._asyncio")
 
 
 def _is_local(request: Request) -> bool:

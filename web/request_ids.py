@@ -10,14 +10,17 @@ HEADER = b"x-request-id"
 
 
 class RequestIds:
-    """Adds :data:`HEADER` to the answers of a route, refusals among them."""
+    """ASGI middleware that adds :data:`HEADER` to every answer, refusals among them."""
 
     def __init__(self, app: ASGIApp) -> None:
         """``app``: what answers."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request; sockets as they are."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
         request_id = f"req_{uuid4().hex}".encode()
 
         async def send_named(message: Message) -> None:

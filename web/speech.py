@@ -11,7 +11,6 @@ from contextlib import suppress
 from itertools import count
 
 import msgspec
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -29,7 +28,6 @@ from ..sessions.errors import ErrorInfo, Refusal
 from .bodies import TOO_SLOW, BodyTooLarge, read_body
 from .errors import envelope, refusal
 from .leaving import ClientLeft, while_here
-from .request_ids import RequestIds
 from .speech_request import Asked, body_bytes, read_request
 
 logger = logging.getLogger(__name__)
@@ -60,8 +58,7 @@ class SpeechRoute:
 
     def routes(self) -> list[Route]:
         """The one route."""
-        named = [Middleware(RequestIds)]
-        return [Route(PATH, self, methods=["POST"], name="speech", middleware=named)]
+        return [Route(PATH, self, methods=["POST"], name="speech")]
 
     @staticmethod
     def prepare() -> None:

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from uuid import uuid4
 
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -21,7 +20,6 @@ from ..engines.pipeline import Pipeline, Transcription
 from ..engines.stage import StageFailure
 from .errors import envelope, refusal
 from .leaving import NOBODY, ClientLeft, LiveResponse, while_here
-from .request_ids import RequestIds
 from .transcription_form import Asked, parse_form
 from .transcripts import Transcribed, as_body, delta_event, done_event, sse
 from .uploads import BadForm, Upload, read_upload
@@ -46,9 +44,8 @@ class TranscriptionRoutes:
     def routes(self) -> list[Route]:
         """The two routes."""
         served = {"transcriptions": self._transcribe, "translations": self._translate}
-        named = [Middleware(RequestIds)]
         return [
-            Route(f"/v1/audio/{name}", endpoint, methods=["POST"], middleware=named)
+            Route(f"/v1/audio/{name}", endpoint, methods=["POST"])
             for name, endpoint in served.items()
         ]
 

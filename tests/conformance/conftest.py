@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import pytest
 from tests.support.speech import Speaker
 
-from .node_clients import NODE_CLIENTS
-from .python_clients import PYTHON_CLIENTS
-from .report import KINDS, Client
+from .node_clients import NODE_CLIENTS, NODE_SPEECH_CLIENTS
+from .python_clients import PYTHON_CLIENTS, PYTHON_SPEECH_CLIENTS
+from .report import KINDS, SPEECH, Client
 from .runs import Runs
 
 CLIENTS = (*PYTHON_CLIENTS, *NODE_CLIENTS)
+SPEECH_CLIENTS = (*PYTHON_SPEECH_CLIENTS, *NODE_SPEECH_CLIENTS)
 
 
 def _wanted(items: list[pytest.Item]) -> Iterator[tuple[Client, str]]:
@@ -20,6 +21,7 @@ def _wanted(items: list[pytest.Item]) -> Iterator[tuple[Client, str]]:
     for item in items:
         if "clients" in getattr(item, "fixturenames", ()):
             yield from ((client, kind) for client in CLIENTS for kind in KINDS)
+            yield from ((client, SPEECH) for client in SPEECH_CLIENTS)
         elif isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             client = item.callspec.params.get("client")
             if isinstance(client, Client):
@@ -28,8 +30,14 @@ def _wanted(items: list[pytest.Item]) -> Iterator[tuple[Client, str]]:
 
 @pytest.fixture(scope="session")
 def clients() -> tuple[Client, ...]:
-    """Every client; a test that has this fixture asks for all of their reports."""
+    """Every client of the protocol; a test that has this fixture asks for all reports."""
     return CLIENTS
+
+
+@pytest.fixture(scope="session")
+def speech_clients() -> tuple[Client, ...]:
+    """Every client of the speech endpoints."""
+    return SPEECH_CLIENTS
 
 
 @pytest.fixture(scope="session")

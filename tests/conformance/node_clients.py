@@ -52,3 +52,13 @@ NODE_CLIENTS = (
     # A port of @openai/realtime-api-beta, which its makers published on GitHub only.
     _client("RealtimeClient", "openai-realtime-api", "realtime_api_beta.mjs", dialect="beta"),
 )
+
+NODE_SPEECH_CLIENTS = (
+    Client(
+        name="OpenAI (Node)",
+        package="npm openai",
+        version=VERSIONS["openai"],
+        command=partial(command, "openai_speech.mjs"),
+        folder=HERE,
+    ),
+)

@@ -82,3 +82,51 @@ PYTHON_CLIENTS = (
         folder=HERE,
     ),
 )
+
+NO_FILES = "It asks for PCM alone."
+NO_EVENTS = "It reads no events."
+NO_TIMES = "It gives text alone."
+NO_TRANSLATION = "It does not translate."
+
+PYTHON_SPEECH_CLIENTS = (
+    Client(
+        name="OpenAI (Python)",
+        package="PyPI openai",
+        version=version("openai"),
+        command=_script("openai_speech", None, "sync"),
+        folder=HERE,
+    ),
+    Client(
+        name="AsyncOpenAI (Python)",
+        package="PyPI openai",
+        version=version("openai"),
+        command=_script("openai_speech", None, "async"),
+        folder=HERE,
+    ),
+    Client(
+        name="OpenAITTSService, OpenAISTTService",
+        package="PyPI pipecat-ai",
+        version=_pinned("pipecat", "pipecat-ai"),
+        command=_script("pipecat_speech", "pipecat"),
+        folder=HERE,
+        lacks={
+            "file formats": NO_FILES,
+            "speech events": NO_EVENTS,
+            "word times": NO_TIMES,
+            "streamed transcript": NO_EVENTS,
+            "translation": NO_TRANSLATION,
+        },
+    ),
+    Client(
+        name="openai.TTS, openai.STT",
+        package="PyPI livekit-plugins-openai",
+        version=_pinned("livekit", "livekit-plugins-openai"),
+        command=_script("livekit_speech", "livekit"),
+        folder=HERE,
+        lacks={
+            "word times": NO_TIMES,
+            "streamed transcript": "It reads no events of transcripts.",
+            "translation": NO_TRANSLATION,
+        },
+    ),
+)

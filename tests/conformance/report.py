@@ -37,6 +37,22 @@ client says what was heard, and that is acknowledged. ``end``: the connection en
 """
 
 
+SPEECH = "speech"
+"""A third server: a real voice, a recognizer of many languages, and given lines."""
+
+SPEECH_FEATURES = (
+    "speech",
+    "file formats",
+    "speech events",
+    "transcription",
+    "word times",
+    "streamed transcript",
+    "translation",
+    "refusal",
+)
+"""What the scripts of clients of the speech endpoints try, against :data:`SPEECH`."""
+
+
 class Report(msgspec.Struct, forbid_unknown_fields=True):
     """The one JSON object that a script prints, on the last line of its output."""
 
@@ -55,11 +71,11 @@ class Client:
         name: How tests and the table call it.
         package: The index and the package, as ``PyPI openai``.
         version: Exactly what is installed.
-        dialect: ``GA`` or ``beta``.
-        turns: How its script takes turns: ``server VAD``, ``semantic VAD``, ``push to talk``.
         command: Returns the command line before the job's JSON text; makes the client's
             environment first, so it may take long.
         folder: Where it is run.
+        dialect: ``GA`` or ``beta``; empty where it has none, at the speech endpoints.
+        turns: How its script takes turns: ``server VAD``, ``semantic VAD``, ``push to talk``.
         secure: Whether it speaks TLS only.
         lacks: Features that the client itself has no way to, and why.
         real_lacks: The same, where the embedded model answers.
@@ -68,10 +84,10 @@ class Client:
     name: str
     package: str
     version: str
-    dialect: str
-    turns: str
     command: Callable[[], list[str]]
     folder: Path
+    dialect: str = ""
+    turns: str = ""
     secure: bool = False
     lacks: Mapping[str, str] = field(default_factory=dict[str, str])
     real_lacks: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -98,24 +114,27 @@ def read_report(output: str) -> Report:
 def faults(client: Client, kind: str, report: Report) -> list[str]:
     """Return in words what is not as it must be; empty where all is well."""
     lacks = client.lacking(kind)
-    told = [(name, report.features.get(name, "not reported")) for name in FEATURES]
+    features = SPEECH_FEATURES if kind == SPEECH else FEATURES
+    told = [(name, report.features.get(name, "not reported")) for name in features]
     found = [f"{name}: {why}" for name, why in told if name not in lacks and why != OK]
     found += [
         f"{name}: works, though declared as lacking"
         for name, why in told
         if name in lacks and why == OK
     ]
-    found += [f"unknown feature: {name}" for name in report.features if name not in FEATURES]
+    found += [f"unknown feature: {name}" for name in report.features if name not in features]
     return found + [f"error: {error}" for error in report.errors]
 
 
 HEAD = """\
 # Clients
 
-Public clients of the Realtime protocol, unmodified, at the versions that the tests install. This
-file is written by `tests/conformance`, which runs every one of them against a server with given
-lines (`scripted`) and against the embedded models (`real`); a feature counts only where the
-client noticed no error in the whole run. A dash is something that the client has no way to.
+Public clients, unmodified, at the versions that the tests install. This file is written by
+`tests/conformance`, which runs every one of them; a feature counts only where the client noticed
+no error in the whole run. A dash is something that the client has no way to.
+
+Those of the Realtime protocol are run against a server with given lines (`scripted`) and against
+the embedded models (`real`). Those of the [speech endpoints](#speech-endpoints) are further down.
 
 | feature | what is tried |
 |---|---|
@@ -129,11 +148,34 @@ client noticed no error in the whole run. A dash is something that the client ha
 `wss` clients can't be told to do without TLS.
 """
 
+SPEECH_HEAD = """
+## Speech endpoints
+
+`/v1/audio/speech`, `/v1/audio/transcriptions` and `/v1/audio/translations`, with the embedded voice
+and the recognizer `whisper-base`.
+
+| feature | what is tried |
+|---|---|
+| speech | a text is spoken, and its sound read in pieces |
+| file formats | MP3, Opus, AAC, FLAC and WAV |
+| speech events | the same as server-sent events |
+| transcription | what is asked in a WAV file is written down |
+| word times | `verbose_json` with the times of words and segments, and the language |
+| streamed transcript | events while the file is read |
+| translation | the answer is English; so is the file here |
+| refusal | what is not served is told as the client tells errors |
+
+"""
+
 COLUMNS = FEATURES[2:-1]
 """``connect``, ``configure`` and ``end`` are part of each of the others."""
 
 
-def table(found: Mapping[tuple[str, str], Report], clients: Iterable[Client]) -> str:
+def table(
+    found: Mapping[tuple[str, str], Report],
+    clients: Iterable[Client],
+    speech_clients: Iterable[Client],
+) -> str:
     """Return the text of :data:`TABLE`, given the report of each (client's name, kind)."""
     clients = sorted(clients, key=lambda client: (client.dialect == "beta", client.name))
     head = ("client", "package", "dialect", "scheme", "turns", *COLUMNS)
@@ -142,25 +184,37 @@ def table(found: Mapping[tuple[str, str], Report], clients: Iterable[Client]) ->
     for kind in KINDS:
         rows = [_row(client, kind, found[client.name, kind], notes) for client in clients]
         text += f"\n## {kind.capitalize()}\n\n" + _lines([head, ("---",) * len(head), *rows])
+    speech_head = ("client", "package", *SPEECH_FEATURES)
+    rows = [
+        (client.name, _package(client), *_cells(client, SPEECH, found[client.name, SPEECH], notes))
+        for client in sorted(speech_clients, key=lambda client: client.name)
+    ]
+    text += SPEECH_HEAD + _lines([speech_head, ("---",) * len(speech_head), *rows])
     if notes:
         text += "\n" + "".join(f"{number}. {note}\n" for note, number in notes.items())
     return text
 
 
 def _row(client: Client, kind: str, report: Report, notes: dict[str, int]) -> tuple[str, ...]:
-    lacks = client.lacking(kind)
-
-    def cell(feature: str) -> str:
-        if feature in lacks:
-            return f"– ({notes.setdefault(lacks[feature], len(notes) + 1)})"
-        if report.features.get(feature) != OK:
-            return "**fails**"
-        return "with errors" if report.errors else "yes"
-
-    index, _, name = client.package.rpartition(" ")
-    package = f"{index} `{name}` {client.version}"
     scheme = "wss" if client.secure else "ws"
-    return (client.name, package, client.dialect, scheme, client.turns, *map(cell, COLUMNS))
+    about = (client.name, _package(client), client.dialect, scheme, client.turns)
+    return (*about, *_cells(client, kind, report, notes))
+
+
+def _cells(client: Client, kind: str, report: Report, notes: dict[str, int]) -> Iterable[str]:
+    lacks = client.lacking(kind)
+    for feature in SPEECH_FEATURES if kind == SPEECH else COLUMNS:
+        if feature in lacks:
+            yield f"– ({notes.setdefault(lacks[feature], len(notes) + 1)})"
+        elif report.features.get(feature) != OK:
+            yield "**fails**"
+        else:
+            yield "with errors" if report.errors else "yes"
+
+
+def _package(client: Client) -> str:
+    index, _, name = client.package.rpartition(" ")
+    return f"{index} `{name}` {client.version}"
 
 
 def _lines(rows: Iterable[tuple[str, ...]]) -> str:

@@ -14,14 +14,14 @@ from tests.support.certificates import Certificate, self_signed
 from tests.support.server import Server
 from tests.support.speech import Speaker
 
-from .report import Client, Report, read_report
+from .report import SPEECH, Client, Report, read_report
 from .servers import scripted, secured
 from .speech import write_speech
 
 RUN_SECONDS = 480.0
 """Longest run of one script."""
 
-AT_ONCE = {"scripted": 5, "real": 3}
+AT_ONCE = {"scripted": 5, "real": 3, SPEECH: 2}
 """Scripts that run side by side: they pace audio in real time, and so does the server."""
 
 
@@ -31,7 +31,7 @@ class Runs:
     Args:
         speaker: Says what clients say.
         folder: For files of the run.
-        request: Gives the server with the embedded models when it is first needed.
+        request: Gives the servers with real recognizers when they are first needed.
         wanted: Clients and kinds of server that tests will ask for: they run side by side.
     """
 
@@ -81,7 +81,8 @@ class Runs:
             with scripted(self._folder, self._certificate if secure else None) as url:
                 yield url
             return
-        server: Server = self._request.getfixturevalue("embedded_server")
+        fixture = "multilingual_server" if kind == SPEECH else "embedded_server"
+        server: Server = self._request.getfixturevalue(fixture)
         if not secure:
             yield server.url
             return

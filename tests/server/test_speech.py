@@ -12,6 +12,7 @@ from typing import Any
 import av
 import pytest
 from openai import APIStatusError, AsyncOpenAI, BadRequestError, OpenAI
+from tests.support.ebur128 import measured
 from tests.support.server import Server, wait_quiet
 from tests.support.speech import RATE, Ear, word_error_rate
 
@@ -51,6 +52,19 @@ def test_a_pause_lies_between_paragraphs(client: OpenAI, ear: Ear) -> None:
 def test_the_speed_is_that_of_the_speech(client: OpenAI) -> None:
     slow, fast = (len(say(client, TEXT, response_format="pcm", speed=s)) for s in (0.8, 1.6))
     assert 1.6 < slow / fast < 2.4
+
+
+def test_a_long_text_and_a_word_are_as_loud_as_asked(client: OpenAI) -> None:
+    text, word = f"{TEXT} We shall see.\n\n{TEXT}", "Hello."
+    asked: Any = {"response_format": "pcm", "extra_body": {"loudness": -20}}
+    long = say(client, text, **asked)
+    loudness, peak = measured(long)
+    assert loudness == pytest.approx(-20, abs=1)
+    assert peak <= -1
+    first, last = (measured(part)[0] for part in (long[: len(long) // 2], long[len(long) // 2 :]))
+    assert first == pytest.approx(last, abs=1.5)
+    # A word is over before much is known of it.
+    assert measured(say(client, word, **asked))[0] == pytest.approx(-20, abs=3)
 
 
 def decoded(file: bytes) -> bytes:

@@ -6,16 +6,19 @@ import asyncio
 import http.client
 import io
 import wave
+import zipfile
 from collections.abc import Iterator
 
+import numpy as np
 import psutil
 import pytest
-from openai import AsyncOpenAI, BadRequestError
+from openai import AsyncOpenAI, BadRequestError, OpenAI
 from openai.types.audio import (
     TranscriptionTextDeltaEvent,
     TranscriptionTextDoneEvent,
     Translation,
 )
+from tests.support.files import made
 from tests.support.server import Server, serving, shipped, wait_quiet, write_deployment
 
 pytestmark = [pytest.mark.server]
@@ -132,6 +135,40 @@ def test_a_client_that_leaves_leaves_nothing_behind(server: Server) -> None:
         line.close()
     told = wait_quiet(server)
     assert told["stages"]["recognizer"]["streams_cancelled"] == ended + 2
+    _wait_fds(process, before)
+
+
+def zipped() -> bytes:
+    """So large that it is kept in a temporary file."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        file.writestr("speech.wav", wav(60))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        (made("mp4", "", np.empty((0, 0)), 48_000, video=True), "no_audio"),
+        (zipped(), "not_audio"),
+        (b"Only text. " * 200_000, "not_audio"),
+        (b"", "not_audio"),
+        (wav(2)[:44], "no_audio"),
+    ],
+    ids=["video without sound", "zip", "text", "nothing", "wav without sound"],
+)
+def test_files_without_sound_are_refused_and_leave_nothing(
+    server: Server, file: bytes, code: str
+) -> None:
+    (process,) = [each for each in server.processes() if each.pid == server.pid]
+    before = process.num_fds()
+    with OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client:
+        for _ in range(3):
+            with pytest.raises(BadRequestError) as refused:
+                client.audio.transcriptions.create(file=("speech.wav", file), model="x")
+            assert (refused.value.param, refused.value.code) == ("file", code)
+            assert refused.value.type == "invalid_request_error"
+    wait_quiet(server)
     _wait_fds(process, before)
 
 

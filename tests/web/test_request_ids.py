@@ -1,4 +1,4 @@
-"""Answers of the speech endpoints have ids, whatever they are."""
+"""Answers have ids, whatever they are."""
 
 from __future__ import annotations
 
@@ -51,4 +51,22 @@ def test_transcripts_have_an_id(
     file = {"file": ("a.wav", wav_header(16_000, 32_000) + bytes(32_000))}
     answer = client.post(path, data=fields, files=file)
     assert answer.status_code == status
+    assert answer.headers["x-request-id"].startswith("req_")
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/healthz", 200), ("/v1/audio/voices", 200), ("/v1/nothing", 404), ("/", 200)],
+)
+def test_all_else_has_an_id(client: Visitor, path: str, status: int) -> None:
+    answer = client.get(path)
+    assert answer.status_code == status
+    assert answer.headers["x-request-id"].startswith("req_")
+
+
+def test_who_may_not_come_in_is_told_an_id() -> None:
+    access = {"access": {"keys": ["secret"]}}
+    with Visitor(Server(parse_deployment(access), FakePipeline()).app) as client:
+        answer = client.post(SPEECH, json=SAID)
+    assert answer.status_code == 401
     assert answer.headers["x-request-id"].startswith("req_")

@@ -113,7 +113,8 @@ def _squeeze(text: str) -> float:
 
 def _repeats(text: str) -> bool:
     """Whether the text ends with a phrase said twice, or a word said three times."""
-    keys = _keys(text)
+    # A sign alone has no key: "$" at the end would hide "$0. $0. $0. $".
+    keys = [key for key in _keys(text) if key]
     sizes = range(1, LONGEST_PHRASE + 1)
     return any(_copies(keys, size) >= (3 if size == 1 else 2) for size in sizes)
 

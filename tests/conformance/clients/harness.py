@@ -39,6 +39,22 @@ TOOL_PARAMETERS: dict[str, Any] = {
 }
 WEATHER = "The weather in Paris is rainy today."
 
+SPOKEN_TEXT = "The light of the evening takes a longer way, and so it turns red."
+SPOKEN_MS = 3000
+"""It takes longer to say."""
+
+HEARD = "france"
+"""A word of the question that is asked aloud."""
+
+FILES = {
+    "mp3": b"\xff",
+    "opus": b"OggS",
+    "aac": b"\xff\xf1",
+    "flac": b"fLaC",
+    "wav": b"RIFF",
+}
+"""How files of speech begin."""
+
 
 @dataclass(frozen=True)
 class Job:

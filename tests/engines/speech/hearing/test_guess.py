@@ -51,6 +51,7 @@ def test_words_heard_into_noise_are_silence(found: Guess, silent: bool) -> None:
         (guess("No, no, no."), 1.0, True),
         (guess("In the end it was late and we had to go home by bus."), 1.0, True),
         (guess("365 " * 30), 20.0, True),
+        (guess("It was $3. $0. $0. $0. $"), 3.0, True),
         (guess("Call me back.", language_probability=0.4), 1.0, True),
     ],
 )
