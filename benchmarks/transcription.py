@@ -10,9 +10,9 @@ each figure is the median of the rounds.
 
 Printed: seconds of audio read in a second, by all clients; the processor time that a minute of
 audio takes; wrong words, in percent; the first text of a streamed answer; and what the server has
-in memory. The exit status is 1 where a limit
-is missed: 0.95 of what faster-whisper reads in the same time with one beam, a percent more wrong
-words than it has, and 1.5 s to the first text of one client.
+in memory. The exit status is 1 where a limit is missed: 0.95 of what faster-whisper reads in the
+same time with one beam, two percent more wrong words than it has, and 1.5 s to the first text of
+one client.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ import statistics
 import sys
 import time
 import wave
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ from antiphon.codecs.encode import new_encoder
 from antiphon.engines.catalog import default_cache_root, require
 from antiphon.engines.pipeline import OUTPUT_RATE
 
-SHARE, ERRORS, FIRST_S = 0.95, 0.01, 1.5
+SHARE, ERRORS, FIRST_S = 0.95, 0.02, 1.5
 """The limits: of what faster-whisper reads, of wrong words more than it has, of the first text."""
 
 MODEL = "whisper-tiny-en"
@@ -78,6 +79,9 @@ BEAMS = (1, 5)
 """Of faster-whisper; the latter is its own choice."""
 
 TIMEOUT_S = 300.0
+
+LOOK_S = 0.05
+"""Between two looks whether the server is done."""
 
 
 @dataclass(frozen=True)
@@ -118,23 +122,28 @@ class Cell:
         return statistics.median(self.firsts_s) if self.firsts_s else None
 
 
-async def make(out: Path, seconds: float) -> Recording:
-    """Have the sentences spoken, as often as it takes."""
-    said = await spoken(SENTENCES)
+def make(said: Mapping[str, bytes], seconds: float, out: Path) -> Recording:
+    """A recording of sentences, ``said`` as s16le, as often as it takes."""
     pcm, texts = bytearray(), list[str]()
-    while len(pcm) < seconds * 2 * OUTPUT_RATE:
-        text = SENTENCES[len(texts) % len(SENTENCES)]
-        pause = PAUSES_S[len(texts) % len(PAUSES_S)]
-        pcm += said[text].pcm + bytes(2 * round(pause * OUTPUT_RATE))
+    for text, pause_s in zip(cycle(said), cycle(PAUSES_S)):
+        if len(pcm) >= seconds * 2 * OUTPUT_RATE:
+            break
+        pcm += said[text] + bytes(2 * round(pause_s * OUTPUT_RATE))
         texts.append(text)
     files = {form: out / f"transcription.{form}" for form in FORMS}
-    files["wav"].write_bytes(_wav(pcm))
-    encoder = new_encoder("mp3")
-    files["mp3"].write_bytes(encoder.feed(bytes(pcm)) + encoder.finish())
+    for form, path in files.items():
+        path.write_bytes(_as_file(form, bytes(pcm)))
     return Recording(" ".join(texts), len(pcm) / 2 / OUTPUT_RATE, files)
 
 
-def _wav(pcm: bytes | bytearray) -> bytes:
+def _as_file(form: str, pcm: bytes) -> bytes:
+    if form == "wav":
+        return _wav(pcm)
+    encoder = new_encoder(form)
+    return encoder.feed(pcm) + encoder.finish()
+
+
+def _wav(pcm: bytes) -> bytes:
     out = io.BytesIO()
     with wave.open(out, "wb") as file:
         file.setnchannels(1)
@@ -159,6 +168,9 @@ async def measure(
     cell.errors = max(cell.errors, wrong)
     firsts = await asyncio.gather(*(_first_text_s(http, upload) for _ in range(cell.clients)))
     cell.firsts_s.append(statistics.median(firsts))
+    # Clients have left, and what was being read for them is read to its end.
+    while (await server.status())["stages"]["recognizer"]["stretches_running"]:  # noqa: ASYNC110
+        await asyncio.sleep(LOOK_S)
 
 
 async def _ask(http: httpx.AsyncClient, upload: tuple[str, bytes]) -> str:
@@ -283,6 +295,19 @@ def line(cell: Cell) -> str:
     )
 
 
+def report(results: Results, out: Path) -> None:
+    """Print the table, keep the figures, and draw them."""
+    print(HEAD)
+    for cell in results.cells:
+        print(line(cell))
+    before, most = results.resident_mib
+    print(f"memory of the server: {before:.0f} MiB, later at most {most:.0f} MiB")
+    told = json.dumps(asdict(results), indent=1)
+    (out / "transcription.json").write_text(told, encoding="utf-8")
+    draw(results.cells, SHARE, out / "transcription.png")
+    print(f"plot: {out / 'transcription.png'}")
+
+
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """What is asked for; a short run has other defaults."""
     assert __doc__
@@ -301,17 +326,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; return the exit status."""
     asked = parse(arguments)
     asked.out.mkdir(parents=True, exist_ok=True)
-    recording = asyncio.run(make(asked.out, SHORT_SECONDS if asked.short else SECONDS))
+    said = {text: each.pcm for text, each in asyncio.run(spoken(SENTENCES)).items()}
+    recording = make(said, SHORT_SECONDS if asked.short else SECONDS, asked.out)
     results = asyncio.run(run(recording, asked.clients, asked.rounds, asked.out))
-    print(f"{recording.seconds:.0f} s of audio\n{HEAD}")
-    for cell in results.cells:
-        print(line(cell))
-    print(f"memory of the server: {results.resident_mib[0]:.0f} MiB, later at most", end=" ")
-    print(f"{results.resident_mib[1]:.0f} MiB")
-    path = asked.out / "transcription.json"
-    path.write_text(json.dumps(asdict(results), indent=1), encoding="utf-8")
-    draw(results.cells, SHARE, asked.out / "transcription.png")
-    print(f"plot: {asked.out / 'transcription.png'}")
+    print(f"{recording.seconds:.0f} s of audio")
+    report(results, asked.out)
     problems = missed(results.cells)
     for problem in problems:
         print(f"MISSED {problem}")
