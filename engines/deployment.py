@@ -153,6 +153,11 @@ class TalkerConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="pip
 
     model: Name = "piper-joe"
     threads: Positive = 1
+    """Threads of one clause."""
+
+    concurrency: Positive = 2
+    """Clauses of different replies spoken at once; slow voices have one thread besides."""
+
     variation: Annotated[float, Meta(ge=0, le=2)] = 1.0
     """How much the voice varies from one time to the next, 1 as it was made; 0 says the
     same text the same way every time."""

@@ -64,6 +64,11 @@ class Flow:
         self._moved = asyncio.Event()
 
     @property
+    def paced(self) -> bool:
+        """Whether it is held back by how far the listener is."""
+        return self._paced
+
+    @property
     def undecoded_ms(self) -> float:
         """Audio that is spoken and not yet made."""
         return max(0.0, self._spoken_ms - self.listener.made_ms)

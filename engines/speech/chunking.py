@@ -7,6 +7,7 @@ import math
 from bisect import bisect_left
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Protocol
 
 from ..chunks import End, Latents, PcmChunk, SpokenWords, Word
@@ -20,6 +21,9 @@ from ..streams import Inbox
 
 INPUT_BOUND = 4
 """Parts of clauses a stream holds before ``send`` waits, besides :attr:`ChunkChoice.most`."""
+
+CAREFUL_MARGIN_MS = 120.0
+"""Audio left when the second chunk comes of speech that is not paced, if others are at work."""
 
 BLOCKED_SECONDS = 0.002
 """A ``send`` that takes longer has waited: the next part may have been ready long since."""
@@ -117,12 +121,17 @@ class ChunkChoice:
         *,
         frame_ms: float,
         context: int,
+        spare: Callable[[], bool] = lambda: True,
     ) -> None:
         """Choose as ``config`` says; without a flow, in the largest chunks there are.
 
-        ``context``: frames that must be there besides those decoded.
+        ``context``: frames that must be there besides those decoded. ``spare``: whether the
+        stage has time that nobody needs now.
         """
         rules = rules_of(config, frame_ms)
+        self._spare = spare
+        careful_ms = max(rules.margin_ms, CAREFUL_MARGIN_MS)
+        self._careful = Ramp(replace(rules, margin_ms=careful_ms), costs)
         self._largest = config.ladder[-1]
         self.most = context + held_bound(config, frame_ms)
         """Frames to hold at most, but for the last part taken in."""
@@ -146,7 +155,7 @@ class ChunkChoice:
         now = self._clock()
         if self._first_at is None:
             self._first_at = now
-        step = self._rule.next(
+        step = self._starting().next(
             have=windows.have,
             complete=windows.complete,
             buffer_ms=self._flow.buffer_ms if self._flow is not None else math.inf,
@@ -156,6 +165,17 @@ class ChunkChoice:
         if not step.frames and full:
             return min(windows.have, self._largest), None
         return min(step.frames, windows.have), step.again_ms
+
+    def _starting(self) -> ChunkRule:
+        """The rule, or for a start that others compete with a more careful one.
+
+        What is not paced takes all the time there is, so that who begins among such waits
+        longer at times than has been learned.
+        """
+        flow = self._flow
+        if flow is None or flow.paced or flow.buffer_ms is not None or self._spare():
+            return self._rule
+        return self._careful if isinstance(self._rule, Ramp) else self._rule
 
 
 class ChunkCounts:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
-from ..chunks import End, Latents, PcmChunk, SpokenWords
+from ..chunks import End, Latents, PcmChunk, Samples, SpokenWords
 from ..deployment import Code2wavConfig, TalkerConfig
 from ..flow import Flow
 from ..pipeline import OUTPUT_RATE
 from ..scheduling.costs import Costs
 from ..stage import StageClosed, StageStream
 from ..streams import Inbox, TaskStream
+from .ahead import Ahead
 from .chunking import INPUT_BOUND, ChunkChoice, ChunkCounts, PacedStream, steps
 from .decoding import Decoder, DecodeStream, Piece
 from .voices.offer import Offer, VoiceUse
 from .voices.rack import Rack
 from .voices.shelf import Shelf
 from .worker import Worker
+
+OutT = TypeVar("OutT")
+
+AHEAD = 2
+"""Chunks of one stream decoded at once where a thread has nothing else to do, and nobody hears
+them as they come: the listener of a paced one needs no more than one after the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +57,16 @@ class _Loaded:
     """How many chunks may be decoded at once."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Decoded:
+    """A piece, and its samples as they were decoded."""
+
+    piece: Piece
+    samples: Samples
+
+
 class Code2wavStage:
-    """Decodes chunks of all streams and voices, the most urgent first, in a thread of its own.
+    """Decodes chunks of all streams and voices, the most urgent first, in threads of its own.
 
     The default voice's decoder is loaded at the start, others when a request asks for one.
     """
@@ -153,14 +170,18 @@ class Code2wavStage:
             flow,
             frame_ms=voice.frame_ms,
             context=voice.context_frames,
+            spare=lambda: self._worker.spare,
         )
-        async with aclosing(steps(inbox, stream, choice, flow)) as todo:
-            async for step in todo:
-                if isinstance(step, SpokenWords):
-                    yield step
+        async with (
+            aclosing(steps(inbox, stream, choice, flow)) as todo,
+            aclosing(self._pieces(todo, loaded, stream, flow)) as made,
+        ):
+            async for item in made:
+                if isinstance(item, SpokenWords):
+                    yield item
                     continue
-                pcm = await self._run(loaded, stream.take(step), flow)
-                self._made.add(len(pcm) / 2 / OUTPUT_RATE, step, flow)
+                frames, pcm = item
+                self._made.add(len(pcm) / 2 / OUTPUT_RATE, frames, flow)
                 # Empty at times: some is held back until more is there.
                 if pcm:
                     yield PcmChunk(pcm, OUTPUT_RATE)
@@ -171,19 +192,66 @@ class Code2wavStage:
             yield PcmChunk(pcm, OUTPUT_RATE)
         loaded.costs.ended(stream.received_ms)
 
+    async def _pieces(
+        self,
+        todo: AsyncGenerator[SpokenWords | int, None],
+        loaded: _Loaded,
+        stream: DecodeStream,
+        flow: Flow | None,
+    ) -> AsyncGenerator[SpokenWords | tuple[int, bytes], None]:
+        """Yield the words, and the audio of as many frames as was said."""
+        if flow is not None and flow.paced:
+            async for step in todo:
+                if isinstance(step, SpokenWords):
+                    yield step
+                else:
+                    yield step, await self._run(loaded, stream.take(step), flow)
+            return
+
+        def begin(step: SpokenWords | int) -> Coroutine[Any, Any, SpokenWords | _Decoded]:
+            if isinstance(step, SpokenWords):
+                return _told(step)
+            return self._samples(loaded, stream.take(step), flow)
+
+        def room() -> int:
+            # The first is made by itself: until it is there no other is of use.
+            begun = flow is None or flow.buffer_ms is not None
+            return AHEAD if begun and self._worker.spare else 1
+
+        ahead = Ahead[SpokenWords | int, SpokenWords | _Decoded](room)
+        async with aclosing(ahead.run(todo, begin)) as begun:
+            async for done in begun:
+                if isinstance(done, SpokenWords):
+                    yield done
+                else:
+                    pcm = await asyncio.to_thread(done.piece.finish, done.samples)
+                    yield done.piece.window.frames, pcm
+
     async def _run(self, loaded: _Loaded, piece: Piece, flow: Flow | None) -> bytes:
+        return await self._together(loaded, loaded.decoder.decode_pieces, piece, flow)
+
+    async def _samples(self, loaded: _Loaded, piece: Piece, flow: Flow | None) -> _Decoded:
+        samples = await self._together(loaded, loaded.decoder.samples, piece, flow)
+        return _Decoded(piece, samples)
+
+    async def _together(
+        self,
+        loaded: _Loaded,
+        job: Callable[[Sequence[Piece]], Sequence[OutT]],
+        piece: Piece,
+        flow: Flow | None,
+    ) -> OutT:
         def spent(waited_ms: float, ran_ms: float) -> None:
             loaded.costs.waited(waited_ms)
             loaded.costs.decoded(piece.window.frames, ran_ms)
 
         return await self._worker.run_together(
-            loaded.decoder.decode_pieces,
-            piece,
-            shape=piece.shape,
-            due=_due(flow),
-            limit=loaded.batch,
-            spent=spent,
+            job, piece, shape=piece.shape, due=_due(flow), limit=loaded.batch, spent=spent
         )
+
+
+async def _told(words: SpokenWords) -> SpokenWords:
+    return words
 
 
 def _due(flow: Flow | None) -> float | None:

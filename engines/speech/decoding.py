@@ -48,13 +48,16 @@ class Decoder:
 
     def decode_pieces(self, pieces: Sequence[Piece]) -> list[bytes]:
         """Decode pieces of equal :attr:`Piece.shape` at once; the audio of each for its stream."""
+        return [
+            piece.finish(samples)
+            for piece, samples in zip(pieces, self.samples(pieces), strict=True)
+        ]
+
+    def samples(self, pieces: Sequence[Piece]) -> list[Samples]:
+        """The same, still to be :meth:`finished <Piece.finish>` in the order of their stream."""
         window = pieces[0].window
         frames = np.stack([piece.frames for piece in pieces])
-        decoded = self.run(frames, window.left, window.right)
-        return [
-            piece.stream.finish(piece.window, samples)
-            for piece, samples in zip(pieces, decoded, strict=True)
-        ]
+        return list(self.run(frames, window.left, window.right))
 
     def warm_up(self, sizes: Sequence[int]) -> None:
         """Decode silence of the sizes that streams will ask for, with one context and two."""
@@ -103,6 +106,10 @@ class Piece:
     def shape(self) -> tuple[int, int, int]:
         """Frames of context, decoded, and of context again."""
         return self.window.left, self.window.frames, self.window.right
+
+    def finish(self, samples: Samples) -> bytes:
+        """The audio of its stream, now that these are its samples; piece by piece, in order."""
+        return self.stream.finish(self.window, samples)
 
 
 class DecodeStream:

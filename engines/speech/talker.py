@@ -40,6 +40,9 @@ AHEAD = 2.0
 """How much longer than what the listener has ahead a window may be. It is made in a twentieth
 of its length or less, so it is there long before."""
 
+AHEAD_ALONE = 4.0
+"""The same where nobody else needs the thread, and the speech is made as fast as it is taken."""
+
 SLOW_NICENESS = 8
 """Lowered priority of the thread of slow voices, which take all of a core."""
 
@@ -97,7 +100,7 @@ class TalkerStage:
         """``shelf``: the voices there are; those of ``config`` if not given. Loads nothing yet."""
         self._config = config
         self._shelf = shelf or Shelf(config.model, config.voices, cache_root)
-        self._worker = Worker("talker", clock=clock)
+        self._worker = Worker("talker", config.concurrency, clock=clock)
         self._slow = Worker("talker", clock=clock, niceness=SLOW_NICENESS)
         self._rack = Rack("talker", self._load, config.loaded)
         self._shelf.on_removed(self._rack.drop)
@@ -215,7 +218,8 @@ class TalkerStage:
         self._clauses += 1
         frame_ms = half.model.frame_ms
         while draft.left:
-            size = _window(draft, flow, frame_ms)
+            alone = worker.spare and not (flow is None or flow.paced)
+            size = _window(draft, flow, frame_ms, AHEAD_ALONE if alone else AHEAD)
             due = None if flow is None else flow.speak_due
             latents = await worker.run(draft.next, size, due=due)
             ms = latents.frames.shape[1] * frame_ms
@@ -249,18 +253,18 @@ async def wait_to_speak(flow: Flow | None) -> float:
     return (now() - began) * 1000
 
 
-def _window(draft: Draft, flow: Flow | None, frame_ms: float) -> int:
+def _window(draft: Draft, flow: Flow | None, frame_ms: float, ahead: float) -> int:
     """How many frames to make next: nothing that is left is smaller than a window."""
     size = WINDOWS[-1]
     if flow is not None:
         ahead_ms = (flow.buffer_ms or 0.0) + flow.undecoded_ms
-        size = window_size(ahead_ms / frame_ms)
+        size = window_size(ahead_ms / frame_ms, ahead)
     return size if draft.left - size >= WINDOWS[0] else draft.left
 
 
-def window_size(ahead: float) -> int:
-    """Frames to make at once for a listener who has so many ahead."""
-    return max((size for size in WINDOWS if size <= ahead * AHEAD), default=WINDOWS[0])
+def window_size(held: float, ahead: float = AHEAD) -> int:
+    """Frames to make at once for a listener who has so many ahead, at most ``ahead`` times it."""
+    return max((size for size in WINDOWS if size <= held * ahead), default=WINDOWS[0])
 
 
 def parts(text: str) -> list[str]:

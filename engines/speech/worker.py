@@ -197,6 +197,11 @@ class Worker:
             self._count_patient(-1)
         return await self._call(_alone(partial(job, *args)), None, patient=True)
 
+    @property
+    def spare(self) -> bool:
+        """Whether a thread has nothing to do."""
+        return self._jobs < self._threads
+
     async def rest(self) -> None:
         """Return once a patient job would run at once and none waits: for work elsewhere that
         is more patient still.

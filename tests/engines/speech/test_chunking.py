@@ -115,6 +115,30 @@ def test_a_stream_that_is_full_does_not_wait_for_more() -> None:
     run_simulated(main())
 
 
+@pytest.mark.parametrize(
+    ("paced", "spare", "frames"), [(False, True, 4), (False, False, 8), (True, False, 4)]
+)
+def test_speech_for_nobody_begins_with_more_where_others_are_at_work(
+    paced: bool, spare: bool, frames: int
+) -> None:
+    windows = Windows(0)
+    windows.add(100, last=True)
+
+    async def main() -> None:
+        choice = ChunkChoice(
+            Code2wavConfig(ladder=(4, 8, 16), margin_ms=30),
+            Costs(fixed_ms=5, frame_ms=2),
+            Flow(paced=paced),
+            frame_ms=FRAME_MS,
+            context=0,
+            spare=lambda: spare,
+        )
+        size, _ = choice.next(windows, full=False)
+        assert size == frames
+
+    run_simulated(main())
+
+
 def test_a_listener_who_runs_low_is_not_kept_waiting_for_a_larger_chunk() -> None:
     async def main() -> None:
         now = asyncio.get_running_loop().time

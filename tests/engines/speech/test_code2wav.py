@@ -407,6 +407,42 @@ def test_so_many_streams_are_decoded_at_once(
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(("paced", "at_once"), [(True, 1), (False, 2)])
+def test_speech_for_nobody_takes_every_thread_that_has_nothing_to_do(
+    monkeypatch: pytest.MonkeyPatch, paced: bool, at_once: int
+) -> None:
+    played = PlayedDecoder()
+    shelf = played.use(monkeypatch)
+
+    async def main() -> None:
+        now = asyncio.get_running_loop().time
+        config = Code2wavConfig(rule="fixed", ladder=(8,))
+        stage = Code2wavStage(config, MODEL, Path(), shelf=shelf, clock=now)
+        await stage.start()
+        flow = Flow(paced=paced)
+        stream = stage.open(DecodeRequest(request_id="r", flow=flow))
+        frames = noise(40)
+        await stream.send(Latents(frames, last=True))
+        await stream.end()
+        made = aiter(stream)
+        async with asyncio.timeout(PATIENCE):
+            pcm = b""
+            while not pcm:
+                item = await anext(made)
+                pcm = item.pcm if isinstance(item, PcmChunk) else b""
+            played.open.clear()
+            await until(lambda: played.at_work == at_once)
+            played.open.set()
+            async for item in made:
+                pcm += item.pcm if isinstance(item, PcmChunk) else b""
+        certain, _ = faded(wave(frames[0]), OUTPUT_RATE)
+        heard = np.frombuffer(pcm, "<i2").astype(np.float32) / 32768
+        np.testing.assert_allclose(heard[: len(certain)], certain, atol=1e-4)
+        await stage.close()
+
+    asyncio.run(main())
+
+
 def test_pace_and_costs_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     async def check(stage: Code2wavStage) -> None:
         flow = Flow()

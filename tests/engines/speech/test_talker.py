@@ -118,6 +118,8 @@ def with_played(check: Callable[[TalkerStage, PlayedTalker], Awaitable[None]]) -
 )
 def test_windows_grow_with_what_the_listener_has_ahead(ahead: float, size: int) -> None:
     assert window_size(ahead) == size
+    # Where nobody else needs the thread, with half of that.
+    assert window_size(ahead / 2, 4.0) == size
 
 
 def test_a_reply_begins_with_a_small_window() -> None:
