@@ -16,6 +16,7 @@ from ..stage import StageFailure
 from ..streams import Inbox
 from .hearing.guess import DOUBTFUL_LANGUAGE, Guess
 from .hearing.levels import frame_levels
+from .hearing.margins import with_margins, without_margins
 from .hearing.passages import Passage, fit_passages
 from .hearing.reading import Guesses, Wanted, read_piece
 from .hearing.stretches import Stretch, Stretches
@@ -135,10 +136,13 @@ class Recording:
     def _hear(self, stretch: Stretch) -> _Heard:
         """In a thread, by what is wanted when it begins."""
         started = time.perf_counter()
-        found, tries = read_piece(self._model, self._wanted, stretch.samples)
+        samples, ahead = with_margins(stretch.samples)
+        found, tries = read_piece(self._model, self._wanted, samples)
         passages = tuple[Passage, ...]()
         if found is not None:
-            passages = fit_passages(found.passages, frame_levels(stretch.samples))
+            seconds = len(stretch.samples) / RATE
+            fitted = fit_passages(found.passages, frame_levels(samples))
+            passages = tuple(without_margins(each, ahead, seconds) for each in fitted)
         return _Heard(found, passages, tries, time.perf_counter() - started)
 
 

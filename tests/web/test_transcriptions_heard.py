@@ -102,6 +102,22 @@ def test_stereo_of_48_khz_is_understood(client: Visitor, spoken: Callable[[str],
     assert [each["word"] for each in shown["words"]] == shown["text"].split()
 
 
+@pytest.mark.parametrize("text", ["Stop. Look. Listen.", "The end."])
+def test_no_word_is_lost_where_a_file_has_no_silence(
+    client: Visitor, spoken: Callable[[str], Samples], text: str
+) -> None:
+    samples = spoken(text)
+    loud = np.flatnonzero(np.abs(samples) > 0.02)
+    cut = samples[loud[0] : loud[-1]]
+    fields = {"response_format": "verbose_json", "timestamp_granularities[]": ["word"]}
+    shown = hear(client, encoded("wav", cut), **fields).json()
+    assert word_errors(text, shown["text"])[0] == 0
+    times = [time for word in shown["words"] for time in (word["start"], word["end"])]
+    assert times == sorted(times)
+    assert times[0] >= 0
+    assert times[-1] <= shown["duration"]
+
+
 @pytest.mark.parametrize("form", ["mp3", "opus", "aac", "flac", "wav"])
 def test_files_of_all_kinds_are_understood(
     client: Visitor, spoken: Callable[[str], Samples], form: str
