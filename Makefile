@@ -44,8 +44,9 @@ lint: setup ## Style, types and layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
-	$(BIN)/mypy
-	$(BIN)/pyright --pythonpath $(BIN)/python
+	@# Each takes a minute of one core: both at once.
+	@$(BIN)/mypy & types=$$!; \
+	$(BIN)/pyright --pythonpath $(BIN)/python; status=$$?; wait $$types && exit $$status
 
 bench: setup ## Measure: short forms of all benchmarks, or ARGS="sessions --full"
 	$(BIN)/antiphon models fetch
