@@ -19,9 +19,9 @@ from ..engines.pipeline import Message, Pipeline, ReplyRequest
 from ..engines.stage import StageFailure
 from ..engines.tools import Truncation
 from ..realtime.refusals import Refused
-from ..sessions.errors import ErrorInfo, Refusal
+from ..sessions.errors import Refusal
 from .bodies import TOO_SLOW, BodyTooLarge, read_body
-from .chat_answer import Answer, Sound
+from .chat_answer import Answer
 from .chat_earlier import Earlier
 from .chat_events import Calls, Envelope
 from .chat_faults import fault
@@ -29,8 +29,9 @@ from .chat_hearing import Heard, Unheard, hear
 from .chat_messages import Rules, recordings, with_heard
 from .chat_out import Chunks, Line, Whole
 from .chat_request import Asked, read_request
-from .errors import refusal
+from .errors import bad_request, refusal
 from .leaving import ClientLeft, while_here
+from .sound import Sound
 
 PATH = "/v1/chat/completions"
 
@@ -79,9 +80,9 @@ class ChatRoute:
             message = f"The body may have at most {self._body_bytes} bytes."
             return refusal(413, "request_too_large", message)
         except Refused as refused:
-            return _told(refused.error)
+            return bad_request(refused.error)
         except Refusal as refused:
-            return _told(refused.info(None))
+            return bad_request(refused.info(None))
         try:
             return await while_here(receive, self._answer(asked, send))
         except (ClientLeft, OSError, TimeoutError):
@@ -198,7 +199,3 @@ class ChatRoute:
             form=None if asked.aloud is None else asked.aloud.form,
             most_bytes=self._limits.outgoing_bytes,
         )
-
-
-def _told(error: ErrorInfo) -> Response:
-    return refusal(400, error.code or "invalid_value", error.message, param=error.param)

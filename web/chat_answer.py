@@ -9,58 +9,18 @@ from collections.abc import AsyncIterator, Callable
 
 from starlette.responses import Response
 
-from ..codecs.encode import Encoder
 from ..engines.chunks import CallDelta, End, EndReason, PcmChunk, StageError, TextDelta
-from ..engines.pipeline import OUTPUT_RATE, Reply, ReplyChunk
+from ..engines.pipeline import Reply, ReplyChunk
 from .chat_events import Used, spoken_ms
 from .chat_faults import Fault, fault
 from .chat_out import Ending, Out, TooLong
-from .speech import NOTHING_MS
+from .sound import Sound
 
 logger = logging.getLogger(__name__)
-
-SAMPLE_BYTES = 2
 
 STOPPED = StageError("server_stopping", "The answer was stopped.", retry_after_ms=1000)
 
 SILENT = StageError("response_timeout", "The model wrote nothing for too long.")
-
-
-class Sound:
-    """The audio file of an answer, encoded in threads."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-        self._encoding: asyncio.Future[bytes] | None = None
-        self.samples = 0
-
-    async def feed(self, pcm: bytes) -> bytes:
-        """What of the file is ready after more audio."""
-        self.samples += len(pcm) // SAMPLE_BYTES
-        return await self._encode(self._encoder.feed, pcm)
-
-    async def finish(self) -> bytes:
-        """The rest of the file, of which some is always there: without any it is not playable."""
-        silence = b"" if self.samples else bytes(SAMPLE_BYTES * OUTPUT_RATE * NOTHING_MS // 1000)
-        head = await self.feed(silence)
-        return head + await self._encode(self._encoder.finish)
-
-    def close(self) -> None:
-        """Free the encoder, after what a thread is still doing with it."""
-        if self._encoding is None or self._encoding.done():
-            self._encoder.close()
-        else:
-            self._encoding.add_done_callback(self._close_later)
-
-    async def _encode(self, job: Callable[..., bytes], *args: bytes) -> bytes:
-        self._encoding = asyncio.get_running_loop().run_in_executor(None, job, *args)
-        # A thread can't be cancelled: the encoder is its own until it is done.
-        return await asyncio.shield(self._encoding)
-
-    def _close_later(self, encoding: asyncio.Future[bytes]) -> None:
-        if not encoding.cancelled():
-            encoding.exception()
-        self._encoder.close()
 
 
 class Answer:

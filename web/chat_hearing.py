@@ -9,15 +9,13 @@ from dataclasses import dataclass
 
 from starlette.datastructures import FormData, UploadFile
 
-from ..codecs.media import RATE, MediaError
-from ..engines.chunks import End, EndReason, PcmChunk, Segment, StageError
-from ..engines.pipeline import Pipeline, TranscribeRequest, Transcription
+from ..codecs.media import MediaError
+from ..engines.chunks import End, EndReason, Segment, StageError
+from ..engines.pipeline import Pipeline, TranscribeRequest
 from ..engines.stage import StageFailure
 from .chat_messages import Recording
 from .transcripts import Transcribed
-from .uploads import Upload
-
-SAMPLE_BYTES = 2
+from .uploads import Upload, feed
 
 STOPPED = StageError("cancelled", "The recording was not read to its end.")
 
@@ -65,7 +63,7 @@ async def _transcribe(
     pipeline: Pipeline, upload: Upload, done: Transcribed, name: str, silent_seconds: float
 ) -> None:
     stream = pipeline.transcribe(TranscribeRequest(request_id=name))
-    feeding = asyncio.ensure_future(_feed(upload, stream, done))
+    feeding = asyncio.ensure_future(feed(upload, stream, done))
     try:
         items = aiter(stream)
         while isinstance(item := await _next(items, silent_seconds), Segment):
@@ -90,15 +88,3 @@ async def _next(items: AsyncIterator[Segment | End], silent_seconds: float) -> S
         raise StageFailure(
             StageError("recognition_timeout", message, retry_after_ms=1000)
         ) from None
-
-
-async def _feed(upload: Upload, stream: Transcription, done: Transcribed) -> None:
-    """Hand the audio on; the recognizer, when it is behind, makes it wait."""
-    try:
-        while piece := await upload.read():
-            done.seconds += len(piece) / SAMPLE_BYTES / RATE
-            await stream.send(PcmChunk(piece, RATE))
-        await stream.end()
-    except BaseException:
-        stream.cancel()
-        raise

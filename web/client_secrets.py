@@ -22,7 +22,7 @@ from ..sessions.errors import ErrorInfo, Refusal
 from ..sessions.ids import IdSource
 from ..sessions.settings import SessionKind
 from .bodies import TOO_SLOW, BodyTooLarge, read_body
-from .errors import refusal
+from .errors import bad_request, refusal
 from .leaving import NOBODY
 
 Json = dict[str, Any]
@@ -102,9 +102,9 @@ class ClientSecretRoutes:
                 retry_after_s=full.retry_after_s,
             )
         except Refused as refused:
-            return _told(refused.error)
+            return bad_request(refused.error)
         except Refusal as refused:
-            return _told(refused.info(None))
+            return bad_request(refused.info(None))
         return JSONResponse(made, headers={"Cache-Control": "no-store"})
 
     def _ga(self, body: bytes) -> Json:
@@ -152,7 +152,3 @@ def _kind(raw: bytes) -> SessionKind:
     except msgspec.ValidationError as error:
         raise Refused(wrong_type(error, None, "session")) from None
     return SessionKind(name or "realtime")
-
-
-def _told(error: ErrorInfo) -> Response:
-    return refusal(400, error.code or "invalid_value", error.message, param=error.param)

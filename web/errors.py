@@ -6,6 +6,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from ..sessions.errors import ErrorInfo
+
 
 def envelope(
     message: str,
@@ -41,6 +43,11 @@ def refusal(
         headers["WWW-Authenticate"] = "Bearer"
     body = envelope(message, kind, code, param=param, retry_after_ms=retry_ms)
     return JSONResponse(body, status_code=status, headers=headers)
+
+
+def bad_request(error: ErrorInfo) -> Response:
+    """Refuse what the core or the wire finds wrong with a request."""
+    return refusal(400, error.code or "invalid_value", error.message, param=error.param)
 
 
 async def not_found(request: Request, _error: Exception | None) -> Response:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import math
 from base64 import b64encode
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 
@@ -16,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ..codecs.encode import Encoder, EncoderMissing, new_encoder
+from ..codecs.encode import EncoderMissing, new_encoder
 from ..codecs.loudness import Leveller
 from ..engines.chunks import End, EndReason, PcmChunk, SpokenWords, StageError
 from ..engines.deployment import Limits
@@ -24,18 +23,16 @@ from ..engines.pipeline import OUTPUT_RATE, Pipeline, SpeakRequest, Speech
 from ..engines.stage import StageFailure
 from ..realtime.refusals import Refused
 from ..realtime.voice_levels import VoiceLevels
-from ..sessions.errors import ErrorInfo, Refusal
+from ..sessions.errors import Refusal
 from .bodies import TOO_SLOW, BodyTooLarge, read_body
-from .errors import envelope, refusal
+from .errors import bad_request, envelope, refusal
 from .leaving import ClientLeft, while_here
+from .sound import Sound
 from .speech_request import Asked, body_bytes, read_request
 
 logger = logging.getLogger(__name__)
 
 PATH = "/v1/audio/speech"
-
-NOTHING_MS = 100
-"""Silence in place of a text with nothing to pronounce: a file without any is not playable."""
 
 STOPPED = StageError("server_stopping", "The speech was stopped.", retry_after_ms=1000)
 
@@ -96,9 +93,9 @@ class SpeechRoute:
             most = body_bytes(self._limits.speech_chars) // 1024
             return refusal(413, "request_too_large", f"The body may have at most {most} KiB.")
         except Refused as refused:
-            return _told(refused.error)
+            return bad_request(refused.error)
         except Refusal as refused:
-            return _told(refused.info(None))
+            return bad_request(refused.info(None))
         try:
             encoder = await asyncio.to_thread(new_encoder, asked.form)
         except EncoderMissing:
@@ -117,7 +114,9 @@ class SpeechRoute:
         except StageFailure as failure:
             encoder.close()
             return failed(failure.error)
-        answer = _Answer(asked, speech, encoder, self._levels, send, self._limits.stalled_seconds)
+        answer = _Answer(
+            asked, speech, Sound(encoder), self._levels, send, self._limits.stalled_seconds
+        )
         return await answer.give(receive)
 
     async def _read(self, request: Request) -> Asked:
@@ -133,20 +132,18 @@ class _Answer:
         self,
         asked: Asked,
         speech: Speech,
-        encoder: Encoder,
+        file: Sound,
         levels: VoiceLevels,
         send: Send,
         stalled_seconds: float,
     ) -> None:
         self._asked = asked
         self._speech = speech
-        self._encoder = encoder
+        self._file = file
         self._levels = levels
         self._send = send
         self._stalled_seconds = stalled_seconds
-        self._encoding: asyncio.Future[bytes] | None = None
         self._started = False
-        self._samples = 0
         self._words = 0
 
     async def give(self, receive: Receive) -> Response | None:
@@ -162,12 +159,12 @@ class _Answer:
             return None
         finally:
             self._speech.cancel()
-            self._close()
+            self._file.close()
 
     async def _speak(self) -> Response | None:
         if (loudness := self._asked.loudness) is not None:
             level = await self._levels.of(self._asked.voice)
-            self._encoder.shaper = Leveller(loudness, level)
+            self._file.encoder.shaper = Leveller(loudness, level)
         await self._speech.send(self._asked.text)
         await self._speech.end()
         async for item in self._speech:
@@ -177,17 +174,13 @@ class _Answer:
                 case SpokenWords():
                     await self._tell(item)
                 case PcmChunk():
-                    self._samples += len(item.pcm) // 2
-                    await self._sound(await self._encoded(self._encoder.feed, item.pcm))
+                    await self._sound(await self._file.feed(item.pcm))
         return None
 
     async def _end(self, end: End) -> Response | None:
         if end.reason is not EndReason.COMPLETED:
             return await self._fail(end.error or STOPPED)
-        if not self._samples:
-            silence = bytes(2 * OUTPUT_RATE * NOTHING_MS // 1000)
-            await self._sound(await self._encoded(self._encoder.feed, silence))
-        await self._sound(await self._encoded(self._encoder.finish))
+        await self._sound(await self._file.finish())
         if self._asked.events:
             heard = len(self._asked.text.split())
             usage = {
@@ -215,7 +208,7 @@ class _Answer:
         self._words += len(spoken.words)
         if not self._asked.words or not spoken.words:
             return
-        lead_ms = self._encoder.lead_samples * 1000 / OUTPUT_RATE
+        lead_ms = self._file.encoder.lead_samples * 1000 / OUTPUT_RATE
         words = [
             {
                 "word": word.text,
@@ -247,29 +240,13 @@ class _Answer:
             await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
     def _headers(self) -> list[tuple[bytes, bytes]]:
-        kind = "text/event-stream" if self._asked.events else self._encoder.content_type
+        kind = "text/event-stream" if self._asked.events else self._file.encoder.content_type
         # Proxies are not to collect what is to be heard at once.
         return [
             (b"content-type", kind.encode()),
             (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no"),
         ]
-
-    async def _encoded(self, job: Callable[..., bytes], *args: bytes) -> bytes:
-        self._encoding = asyncio.get_running_loop().run_in_executor(None, job, *args)
-        # A thread can't be cancelled: the encoder is its own until it is done.
-        return await asyncio.shield(self._encoding)
-
-    def _close(self) -> None:
-        if self._encoding is None or self._encoding.done():
-            self._encoder.close()
-        else:
-            self._encoding.add_done_callback(self._close_later)
-
-    def _close_later(self, encoding: asyncio.Future[bytes]) -> None:
-        if not encoding.cancelled():
-            encoding.exception()
-        self._encoder.close()
 
 
 def failed(error: StageError) -> Response:
@@ -281,7 +258,3 @@ def failed(error: StageError) -> Response:
     return refusal(
         503, error.code, error.message, retry_after_s=math.ceil(error.retry_after_ms / 1000)
     )
-
-
-def _told(error: ErrorInfo) -> Response:
-    return refusal(400, error.code or "invalid_value", error.message, param=error.param)

@@ -13,21 +13,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ..codecs.media import RATE, MediaError, MediaMissing
-from ..engines.chunks import End, EndReason, PcmChunk, Segment, StageError
+from ..codecs.media import MediaError, MediaMissing
+from ..engines.chunks import End, EndReason, Segment, StageError
 from ..engines.deployment import Limits
-from ..engines.pipeline import Pipeline, Transcription
+from ..engines.pipeline import Pipeline
 from ..engines.stage import StageFailure
 from .errors import envelope, refusal
 from .leaving import NOBODY, ClientLeft, LiveResponse, while_here
 from .transcription_form import Asked, parse_form
 from .transcripts import Transcribed, as_body, delta_event, done_event, sse
-from .uploads import BadForm, Upload, read_upload
+from .uploads import BadForm, Upload, feed, read_upload
 
 AT_ONCE = 16
 """Uploads and transcriptions under way; more are refused before their body is read."""
 
-SAMPLE_BYTES = 2
 
 _PARAMS = {"unsupported_language": "language", "cannot_translate": "model", "invalid_audio": "file"}
 """Fields that failures of the recognizer are about."""
@@ -177,7 +176,7 @@ class _Job:
         assert self._upload is not None
         await self._upload.open()
         stream = self._pipeline.transcribe(asked.request)
-        feeding = asyncio.ensure_future(_feed(self._upload, stream, done))
+        feeding = asyncio.ensure_future(feed(self._upload, stream, done))
         try:
             async for chunk in stream:
                 if isinstance(chunk, Segment):
@@ -199,18 +198,6 @@ _STOPPED = StageError("cancelled", "The transcription was stopped.")
 def _check(end: End) -> None:
     if end.reason is not EndReason.COMPLETED:
         raise StageFailure(end.error or _STOPPED)
-
-
-async def _feed(upload: Upload, stream: Transcription, done: Transcribed) -> None:
-    """Hand the audio on; the recognizer, when it is behind, makes it wait."""
-    try:
-        while piece := await upload.read():
-            done.seconds += len(piece) / SAMPLE_BYTES / RATE
-            await stream.send(PcmChunk(piece, RATE))
-        await stream.end()
-    except BaseException:
-        stream.cancel()
-        raise
 
 
 class _Events(LiveResponse):

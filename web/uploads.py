@@ -11,7 +11,11 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from ..codecs.media import AudioSource, open_audio
+from ..codecs.media import RATE, AudioSource, open_audio
+from ..codecs.pcm import SAMPLE_BYTES
+from ..engines.chunks import PcmChunk
+from ..engines.pipeline import Transcription
+from .transcripts import Transcribed
 
 FIELDS = 256
 """Most fields of a form beside its file."""
@@ -182,3 +186,15 @@ def first(fields: Iterable[tuple[str, str]], name: str) -> str:
 def every(fields: Iterable[tuple[str, str]], name: str) -> list[str]:
     """All values of that name that are not empty."""
     return [value for key, value in fields if key == name and value]
+
+
+async def feed(upload: Upload, stream: Transcription, done: Transcribed) -> None:
+    """Hand the audio on; the recognizer, when it is behind, makes it wait."""
+    try:
+        while piece := await upload.read():
+            done.seconds += len(piece) / SAMPLE_BYTES / RATE
+            await stream.send(PcmChunk(piece, RATE))
+        await stream.end()
+    except BaseException:
+        stream.cancel()
+        raise

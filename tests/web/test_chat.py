@@ -33,7 +33,7 @@ from antiphon.web import chat, uploads
 from antiphon.web.app import Server
 from antiphon.web.chat import PATH
 from antiphon.web.chat_request import FORMATS
-from antiphon.web.speech import NOTHING_MS
+from antiphon.web.sound import NOTHING_MS
 
 from .chatting import ALOUD, HELLO, deltas, events, said, user, visitor, wav
 from .visitor import Visitor

@@ -26,7 +26,8 @@ from antiphon.engines.pipeline import SpeakRequest
 from antiphon.realtime.voice_levels import SAMPLE
 from antiphon.web.app import Server
 from antiphon.web.bodies import BODY_SECONDS
-from antiphon.web.speech import NOTHING_MS, PATH, SpeechRoute
+from antiphon.web.sound import NOTHING_MS
+from antiphon.web.speech import PATH, SpeechRoute
 from antiphon.web.speech_request import STOCK_SPEECH_VOICES, body_bytes
 
 from .visitor import Visitor

@@ -23,6 +23,7 @@ from ...engines.pipeline import VoiceCard
 from ...engines.stage import StageFailure
 from ..demo_server import Address
 from ..paths import DEFAULT_CONFIG, config_file, data_folder
+from ..sound import NOTHING
 from ..speech_request import FASTEST, SLOWEST
 from .embedded import EmbeddedVoice, fetch_models, running, speaking_alone
 from .errors import CommandError
@@ -35,9 +36,6 @@ from .status import Status
 
 TEXT_BYTES = 8 << 20
 """Most of a text that is read: about two weeks of speech."""
-
-NOTHING_MS = 100
-"""Silence in place of a text with nothing to pronounce: a file without any is not playable."""
 
 WAV_BYTES = 1 << 32
 """A WAV file's header can't say more."""
@@ -259,7 +257,7 @@ async def _deliver(
         await play_out(speaker)
     if file is not None:
         if not made.samples:
-            await file.add(bytes(SAMPLE_BYTES * RATE * NOTHING_MS // 1000))
+            await file.add(NOTHING)
         await file.finish()
 
 
