@@ -4,8 +4,8 @@
 
 Ours, ``piper.http_server`` and ``wyoming-piper`` (each of these in an environment of its own)
 speak one and three sentences for 1 to 8 clients, each of which asks again as soon as its audio
-is complete. All beginnings of a cell fall together. The cells of the servers take turns, and
-one alone works at a time.
+is complete. All beginnings of a cell fall together. The servers take turns in parts of each
+cell, and one alone works at a time.
 
 Printed: from the request to the first byte of sound, to the last (both medians), seconds of
 audio made in a second, and how often a player that begins with the first byte ran dry. Beside
@@ -26,7 +26,8 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from itertools import product
 from pathlib import Path
 
 from benchmarks.peers import PIPER_HTTP, WYOMING, make_all, running
@@ -59,10 +60,13 @@ TEXTS = {
     ),
 }
 
-REQUESTS = 6
-"""Of each client in a cell."""
+REQUESTS = 24
+"""In a cell, at least, over all its clients; of each client at least two a round."""
 
 SHORT_REQUESTS = 3
+
+ROUNDS = 3
+"""Parts of a cell. The servers take turns in each, as a machine is quicker at times."""
 
 TRIES = 5
 """Of the floor; the quickest counts."""
@@ -108,11 +112,18 @@ def floor_ms(text: str) -> float:
     return 1000 * min(took)
 
 
+@dataclass
+class Told:
+    """What was measured of a cell so far."""
+
+    seconds: float = 0.0
+    heard: list[Heard] = field(default_factory=list[Heard])
+
+
 async def measure(
-    pool: ThreadPoolExecutor, name: str, client: Client, sentences: str, clients: int, requests: int
-) -> Cell:
-    """Run one cell."""
-    text = " ".join(TEXTS[sentences])
+    pool: ThreadPoolExecutor, client: Client, text: str, clients: int, requests: int, told: Told
+) -> None:
+    """Have so many clients ask so many times each."""
     loop = asyncio.get_running_loop()
 
     def ask() -> list[Heard]:
@@ -120,8 +131,13 @@ async def measure(
 
     began = time.perf_counter()
     each = await asyncio.gather(*(loop.run_in_executor(pool, ask) for _ in range(clients)))
-    took = time.perf_counter() - began
-    heard = [one for of in each for one in of]
+    told.seconds += time.perf_counter() - began
+    told.heard += [one for of in each for one in of]
+
+
+def cell_of(name: str, sentences: str, clients: int, told: Told) -> Cell:
+    """What comes of it."""
+    heard = told.heard
     firsts = sorted(one.first_ms for one in heard)
     return Cell(
         server=name,
@@ -130,7 +146,7 @@ async def measure(
         first_ms=statistics.median(firsts),
         first_p95_ms=firsts[round(0.95 * (len(firsts) - 1))],
         total_ms=statistics.median(one.total_ms for one in heard),
-        speed=sum(one.audio_ms for one in heard) / 1000 / took,
+        speed=sum(one.audio_ms for one in heard) / 1000 / told.seconds,
         underruns=sum(one.underruns for one in heard),
         silence_ms=sum(one.silence_ms for one in heard),
     )
@@ -138,7 +154,7 @@ async def measure(
 
 async def run(asked: argparse.Namespace) -> list[Cell]:
     """Run all cells."""
-    requests = SHORT_REQUESTS if asked.short else REQUESTS
+    rounds = 1 if asked.short else ROUNDS
     cells: list[Cell] = []
     with ThreadPoolExecutor(max(asked.clients)) as pool:
         async with (
@@ -153,16 +169,25 @@ async def run(asked: argparse.Namespace) -> list[Cell]:
                 "wyoming": wyoming(wyoming_port),
             }
             servers = {name: servers[name] for name in asked.only or servers}
-            for name, client in servers.items():
+            for client in servers.values():
                 # Models are slow the first time.
-                await measure(pool, name, client, "1", max(asked.clients), 1)
-            for sentences in TEXTS:
+                await measure(pool, client, TEXTS["1"][0], max(asked.clients), 1, Told())
+            for sentences, parts in TEXTS.items():
                 for clients in asked.clients:
-                    for name, client in servers.items():
-                        cell = await measure(pool, name, client, sentences, clients, requests)
-                        cells.append(cell)
-                        print(_line(cell), flush=True)
+                    requests = SHORT_REQUESTS if asked.short else _requests(clients)
+                    told = {name: Told() for name in servers}
+                    for _, (name, client) in product(range(rounds), servers.items()):
+                        text = " ".join(parts)
+                        await measure(pool, client, text, clients, requests, told[name])
+                    for name in servers:
+                        cells.append(cell_of(name, sentences, clients, told[name]))
+                        print(_line(cells[-1]), flush=True)
     return cells
+
+
+def _requests(clients: int) -> int:
+    """Of each client in a round."""
+    return max(2, REQUESTS // (ROUNDS * clients))
 
 
 def missed(cells: Sequence[Cell]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,8 +146,9 @@ class Word:
 class Latents:
     """Frames of a talker for code2wav: one whole clause, or a part of one."""
 
-    frames: NDArray[np.float32]
-    """Shape ``(channels, n)``."""
+    frames: NDArray[Any]
+    """Shape ``(channels, n)``: float32 numbers, or int32 codes with a row a codebook, as the
+    talker's own decoder wants them."""
 
     words: tuple[Word, ...] = ()
     """Words that begin in these frames or, of a clause in parts, in a later one; times from

@@ -130,14 +130,17 @@ class DeadlineQueue(Generic[ItemT]):
                 self.late_ms += (now - entry.due) * 1000
         return entries
 
-    def should_hold(self, ended_due: float | None, now: float) -> bool:
+    def should_hold(self, ended_due: float | None, ended_at: float, now: float) -> bool:
         """Whether what waits should let the successor of an item pass that has just ended.
 
         A listener who was served because little is left may ask again in a moment. If what is
         not urgent were begun meanwhile, they would wait for all of it. ``ended_due``: the
-        deadline of the item that has ended.
+        deadline of the item that has ended, ``ended_at``: when it did. What was put in since
+        is most likely the successor.
         """
         if not self._waiting or ended_due is None or ended_due - now >= SOON_SECONDS:
+            return False
+        if any(entry.arrived > ended_at for entry in self._waiting):
             return False
         patient, due, _ = self._waiting[0].rank
         return patient or due - now >= URGENT_SECONDS

@@ -22,7 +22,7 @@ from ..streams import Inbox
 INPUT_BOUND = 4
 """Parts of clauses a stream holds before ``send`` waits, besides :attr:`ChunkChoice.most`."""
 
-CAREFUL_MARGIN_MS = 120.0
+CAREFUL_MARGIN_MS = 240.0
 """Audio left when the second chunk comes of speech that is not paced, if others are at work."""
 
 BLOCKED_SECONDS = 0.002

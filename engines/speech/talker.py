@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from ..chunks import Clause, End, Latents
 from ..deployment import TalkerConfig
@@ -16,6 +17,7 @@ from ..flow import Flow
 from ..pipeline import VoiceCard, VoiceFiles
 from ..stage import StageClosed, StageStream
 from ..streams import Inbox
+from .ahead import Ahead
 from .voices.family import Draft, VoiceTalker
 from .voices.offer import Offer, VoiceUse
 from .voices.rack import Rack
@@ -42,6 +44,9 @@ of its length or less, so it is there long before."""
 
 AHEAD_ALONE = 4.0
 """The same where nobody else needs the thread, and the speech is made as fast as it is taken."""
+
+DRAFTS_AHEAD = 2
+"""Clauses begun at once of such speech: a draft takes as long as all windows of a short one."""
 
 SLOW_NICENESS = 8
 """Lowered priority of the thread of slow voices, which take all of a core."""
@@ -76,6 +81,10 @@ class TalkRequest:
         """Refuse a speed that no voice has."""
         if not SPEEDS[0] <= self.speed <= SPEEDS[1]:
             raise ValueError(f"expected a speed from {SPEEDS[0]} to {SPEEDS[1]}, got {self.speed}")
+
+
+_Drafted: TypeAlias = tuple[Draft | None, float]
+"""A clause with anything to say, and for how long it was held back, ms."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -166,9 +175,10 @@ class TalkerStage:
         async def work(inbox: Inbox[Clause]) -> AsyncGenerator[Latents | End, None]:
             loaded = self._rack.ready(offer) or await self._rack.get(offer)
             use.keep(loaded)
-            async for clause in inbox:
-                for part in parts(clause.text):
-                    async with aclosing(self._speak(loaded.half, voice, part, request)) as made:
+            drafts = self._drafts(loaded.half, voice, inbox, request)
+            async with aclosing(drafts) as begun:
+                async for drafted in begun:
+                    async with aclosing(self._speak(loaded.half, drafted, request.flow)) as made:
                         async for latents in made:
                             yield latents
 
@@ -205,14 +215,27 @@ class TalkerStage:
             _say(half, text)
         return _Loaded(half)
 
+    def _drafts(
+        self, half: VoiceTalker, voice: str, inbox: Inbox[Clause], request: TalkRequest
+    ) -> AsyncGenerator[_Drafted, None]:
+        """What is begun of each part in turn; one ahead where a thread has nothing to do, and
+        nobody hears the speech as it comes."""
+        flow, worker = request.flow, self._worker_of(half)
+
+        async def begin(part: str) -> _Drafted:
+            held_ms = await wait_to_speak(flow)
+            due = None if flow is None else flow.speak_due
+            return await worker.run(half.draft, part, request.speed, voice, due=due), held_ms
+
+        def room() -> int:
+            return DRAFTS_AHEAD if worker.spare and not (flow is None or flow.paced) else 1
+
+        return Ahead[str, _Drafted](room).run(_parts(inbox), begin)
+
     async def _speak(
-        self, half: VoiceTalker, voice: str, text: str, request: TalkRequest
+        self, half: VoiceTalker, drafted: _Drafted, flow: Flow | None
     ) -> AsyncGenerator[Latents, None]:
-        flow = request.flow
-        worker = self._slow if half.model.slow else self._worker
-        held_ms = await wait_to_speak(flow)
-        due = None if flow is None else flow.speak_due
-        draft = await worker.run(half.draft, text, request.speed, voice, due=due)
+        worker, (draft, held_ms) = self._worker_of(half), drafted
         if draft is None:
             return
         self._clauses += 1
@@ -232,6 +255,15 @@ class TalkerStage:
                 flow.spoke(ms)
             yield replace(latents, held_ms=held_ms)
             held_ms = 0.0
+
+    def _worker_of(self, half: VoiceTalker) -> Worker:
+        return self._slow if half.model.slow else self._worker
+
+
+async def _parts(inbox: Inbox[Clause]) -> AsyncGenerator[str, None]:
+    async for clause in inbox:
+        for part in parts(clause.text):
+            yield part
 
 
 def _warm_up(half: VoiceTalker) -> tuple[str, ...]:

@@ -104,7 +104,10 @@ class Worker:
         """Used by loop and threads; under the lock, and told when something is put in."""
 
         self._ended_due: float | None = None
-        """Deadline of what a thread has done last; under the lock."""
+        """Deadline of what a thread has begun last; under the lock."""
+
+        self._ended_at = -math.inf
+        """When a thread last had something done; under the lock."""
 
         self._streams: set[TaskStream[Any, Any]] = set()
         self._ends = dict.fromkeys(EndReason, 0)
@@ -329,11 +332,14 @@ class Worker:
                 raise RuntimeError(f"{len(results)} results of {len(items)} items")
         except BaseException as error:
             return _Turn(entries, taken_at, time.perf_counter() - began, error=error)
+        finally:
+            with self._lock:
+                self._ended_at = self._clock()
         return _Turn(entries, taken_at, time.perf_counter() - began, results)
 
     def _hold(self) -> None:
         """Let the stream that was served last hand in its next job, if that may be urgent."""
-        if self._queue.should_hold(self._ended_due, self._clock()):
+        if self._queue.should_hold(self._ended_due, self._ended_at, self._clock()):
             # Whatever is handed in ends the wait: mostly it is what is waited for.
             self._lock.wait(HOLD_SECONDS)
 

@@ -105,25 +105,35 @@ def test_a_patient_item_joins_no_other() -> None:
     assert drain(queue) == [["a"], ["patient"]]
 
 
+WAITED_FROM, ENDED_AT = 0.0, 9.9
+
+
 def holding(due: float | None, *, patient: bool = False) -> DeadlineQueue[str]:
     queue = DeadlineQueue[str]()
-    queue.put("waits", 0.0, due=due, patient=patient)
+    queue.put("waits", WAITED_FROM, due=due, patient=patient)
     return queue
 
 
 @pytest.mark.parametrize("ended_due", [9.0, 10.0, 10.0 + SOON_SECONDS - 0.01])
 def test_what_is_not_urgent_lets_the_successor_of_an_urgent_item_pass(ended_due: float) -> None:
     now = 10.0
-    assert holding(now + URGENT_SECONDS).should_hold(ended_due, now)
-    assert holding(now, patient=True).should_hold(ended_due, now)
-    assert not holding(now + URGENT_SECONDS - 0.01).should_hold(ended_due, now)
-    assert not holding(None).should_hold(ended_due, now)
-    assert not DeadlineQueue[str]().should_hold(ended_due, now)
+    assert holding(now + URGENT_SECONDS).should_hold(ended_due, ENDED_AT, now)
+    assert holding(now, patient=True).should_hold(ended_due, ENDED_AT, now)
+    assert not holding(now + URGENT_SECONDS - 0.01).should_hold(ended_due, ENDED_AT, now)
+    assert not holding(None).should_hold(ended_due, ENDED_AT, now)
+    assert not DeadlineQueue[str]().should_hold(ended_due, ENDED_AT, now)
+
+
+def test_what_was_put_in_since_is_taken_for_the_successor() -> None:
+    queue = holding(99.0)
+    assert queue.should_hold(10.0, ENDED_AT, 10.0)
+    queue.put("successor", ENDED_AT + 0.01, due=99.0)
+    assert not queue.should_hold(10.0, ENDED_AT, 10.0)
 
 
 @pytest.mark.parametrize("ended_due", [None, 10.0 + SOON_SECONDS])
 def test_nothing_waits_for_a_successor_that_is_not_urgent(ended_due: float | None) -> None:
-    assert not holding(99.0).should_hold(ended_due, 10.0)
+    assert not holding(99.0).should_hold(ended_due, ENDED_AT, 10.0)
 
 
 @pytest.mark.parametrize(("due", "limit"), [(math.nan, 1), (0.0, 0)])

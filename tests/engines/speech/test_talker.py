@@ -1,6 +1,7 @@
 import asyncio
 import os
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from pathlib import Path
@@ -82,6 +83,7 @@ class PlayedTalker:
         self.model = described
         self.sizes: list[int] = []
         self.voices: list[str] = []
+        self.on_draft: Callable[[], object] = lambda: None
 
     def draft(self, text: str, speed: float, voice: str) -> PiperDraft | None:
         def flow(prior: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -89,6 +91,7 @@ class PlayedTalker:
             return prior
 
         self.voices.append(voice)
+        self.on_draft()
         prior = np.zeros((1, len(text)), np.float32)
         return PiperDraft(Chain([Step(flow, 0)], prior), np.arange(len(text)), ()) if text else None
 
@@ -325,3 +328,30 @@ def test_a_voice_without_variation_repeats_itself(variation: float, same: bool) 
         assert equal == same
 
     asyncio.run(main())
+
+
+async def say_two(stage: TalkerStage, *, paced: bool) -> End:
+    _, end = await parts_of(stage, "a" * 30, "b" * 30, flow=Flow(Pacing(), paced=paced))
+    return end
+
+
+def test_the_next_clause_is_begun_ahead_where_nobody_hears_the_first() -> None:
+    both = threading.Barrier(2)
+
+    async def check(stage: TalkerStage, played: PlayedTalker) -> None:
+        # Each waits until the other is begun as well.
+        played.on_draft = lambda: both.wait(PATIENCE)
+        assert (await say_two(stage, paced=False)).reason is EndReason.COMPLETED
+
+    with_played(check)
+
+
+def test_of_speech_that_is_heard_a_clause_is_begun_when_the_one_before_is_made() -> None:
+    made: list[int] = []
+
+    async def check(stage: TalkerStage, played: PlayedTalker) -> None:
+        played.on_draft = lambda: made.append(sum(played.sizes))
+        assert (await say_two(stage, paced=True)).reason is EndReason.COMPLETED
+
+    with_played(check)
+    assert made == [0, 30]
