@@ -17,7 +17,7 @@ import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, cast
+from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,8 @@ class DecoderOptions:
     """Of one push on a CPU; applied to the threads that call, by who owns them."""
 
     ladder: tuple[int, ...] = ()
-    """Sizes of pushes that will be asked for, steps: where graphs can be captured, of these."""
+    """Sizes of pushes that will be asked for, steps: where graphs can be captured, of these.
+    Empty for those of :func:`...scheduling.ladder.ladder_for`."""
 
     batch: int = 1
     """The most streams of one push."""
@@ -131,6 +132,31 @@ class Decoder(Protocol):
     def decode(self, codes: Codes) -> Samples:
         """A whole decode by the codec's own class: what :meth:`push` is measured by. Where there
         is noise, it is that of seed 0."""
+        ...
+
+
+class LeadsIn(Protocol):
+    """A decoder whose streams may be told what was before them.
+
+    Any decoder has an ``open``: what tells one of these is the argument ``lead`` of it.
+    """
+
+    def open(self, seed: int = 0, *, lead: Codes | None = None) -> DecoderState:
+        """As :meth:`Decoder.open`. ``lead``: codes ahead of the first step, ``(codebooks, n)``,
+        which are heard by the decoder but give no sound.
+
+        Raises:
+            ValueError: the lead has another shape, or a code is out of its codebook.
+        """
+        ...
+
+
+@runtime_checkable
+class GivesInWindows(Protocol):
+    """A decoder that gives sound not at each push, but where a window of its own is complete."""
+
+    def given(self, steps: int) -> int:
+        """Steps whose sound was given once so many were pushed, as long as more may come."""
         ...
 
 
