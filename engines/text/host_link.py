@@ -16,6 +16,7 @@ import msgspec
 
 from ..deployment import VllmConfig
 from ..pipeline import Message
+from ..speech.tokens.config import TokenModelConfig
 from ..tools import Tool
 
 _LENGTH = struct.Struct(">I")
@@ -33,10 +34,14 @@ class LinkClosed(Exception):
 # Asked, and answered.
 
 
+ModelConfig: TypeAlias = VllmConfig | TokenModelConfig
+"""Of a model that writes text, which has a tokenizer beside it, or tokens alone."""
+
+
 class Load(msgspec.Struct, frozen=True, tag=True):
     """The first question: load the model."""
 
-    config: VllmConfig
+    config: ModelConfig
     folder: str
     work: str
 
@@ -86,6 +91,21 @@ Reply: TypeAlias = Loaded | NotLoaded | Answer
 # Told.
 
 
+class TokenChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """How each token is chosen, where a request says all of it."""
+
+    stop: tuple[int, ...]
+    """Tokens that end it; no other does."""
+
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int | None = None
+    extra: dict[str, Any] = {}
+    """For logits processors."""
+
+
 class Generate(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """Write an answer."""
 
@@ -94,6 +114,8 @@ class Generate(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     max_tokens: int
     temperature: float
     constraint: str | None = None
+    choice: TokenChoice | None = None
+    """Of a model of tokens; ``None`` for the deployment's, of one that writes text."""
 
 
 class Abort(msgspec.Struct, frozen=True, tag=True):
@@ -112,6 +134,9 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     cached_tokens: int
     finish: str | None
     """``stop``, ``length``, ... with the last piece; before it ``None``."""
+
+    ids: list[int] = []
+    """Of a model of tokens: what was generated, the one that stopped it as well."""
 
 
 class Pieces(msgspec.Struct, frozen=True, tag=True):

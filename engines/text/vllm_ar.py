@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -16,9 +16,10 @@ from ..catalog import require
 from ..chunks import CallDelta, End, EndReason, Fitted, StageError, TextDelta, Usage
 from ..deployment import VllmConfig
 from ..pipeline import Message
-from ..stage import FRESH_SECONDS, StageClosed, StageFailure
+from ..stage import FRESH_SECONDS, StageFailure
 from ..streams import Inbox, TaskStream
 from .host_link import Piece
+from .keeper import RESTART_WAITS, Keeper
 from .prompt import Count, CountCache, fit_or_refuse, too_long
 from .request import GenerateRequest
 from .tool_parser import ToolParser
@@ -26,14 +27,6 @@ from .tool_plan import ToolPlanner
 from .vllm_engine import EngineDied, Sampling, TextEngine, load_engine
 
 logger = logging.getLogger(__name__)
-
-RESTART_WAITS = (0.5, 5.0, 30.0)
-"""Seconds before each attempt to start a dead engine again; then the stage has failed.
-The first is short, because most deaths are accidents; the last gives memory that another
-process holds time to be freed."""
-
-SETTLED_SECONDS = 120.0
-"""An engine that has lived so long has all its attempts again."""
 
 MESSAGE_TOKENS = 8
 """Allowance for the marks around a message; what templates add is 4 to 6."""
@@ -68,37 +61,26 @@ class VllmStage:
         self._config = config
         self._cache_root = cache_root
         self._load = load
-        self._waits = restart_waits
-        self._state = "closed"
-        self._changed = asyncio.Event()
-        self._loading: asyncio.Future[TextEngine] | None = None
-        self._engine: TextEngine | None = None
+        self._keeper = Keeper[TextEngine](
+            "ar", "the language model", self._launch, self._end_streams, waits=restart_waits
+        )
         self._count: Count = len
         self._streams: set[Stream] = set()
         self._threads: ThreadPoolExecutor | None = None
-        self._keeper: asyncio.Task[None] | None = None
-        self._load_seconds = 0.0
         self._greeting: list[int] = []
         self._answered_at = -math.inf
         self._opened = 0
-        self._restarts = 0
         self._usage = Usage()
         self._planned: tuple[TextEngine, ToolPlanner] | None = None
 
     @property
     def state(self) -> str:
         """``ready``, ``starting``, ``restarting``, ``failed`` or ``closed``."""
-        return self._state
+        return self._keeper.state
 
     async def wait_state(self, *states: str) -> None:
         """Return as soon as :attr:`state` is one of ``states``."""
-        while self._state not in states:
-            await self._changed.wait()
-
-    def _enter(self, state: str, engine: TextEngine | None = None) -> None:
-        self._state, self._engine = state, engine
-        self._changed.set()
-        self._changed = asyncio.Event()
+        await self._keeper.wait_state(*states)
 
     async def start(self) -> None:
         """Start the engine's process, load the model and generate a first answer.
@@ -106,17 +88,9 @@ class VllmStage:
         Raises:
             StageFailure: the model is missing or does not load.
         """
-        if self._state not in ("closed", "failed"):
-            return
-        self._enter("starting")
         # One thread: the tokenizer is not made for two at once.
         self._threads = self._threads or ThreadPoolExecutor(1, thread_name_prefix="ar")
-        try:
-            engine = await self._launch()
-        except BaseException:
-            self._enter("failed")
-            raise
-        self._keeper = asyncio.create_task(self._keep(engine), name="ar-keeper")
+        await self._keeper.start()
 
     def open(self, request: GenerateRequest) -> Stream:
         """Begin one answer.
@@ -125,9 +99,9 @@ class VllmStage:
             StageClosed: the stage is not running.
             StageFailure: its engine is being restarted.
         """
-        engine = self._engine
+        engine = self._keeper.engine
         if engine is None:
-            raise self._unavailable()
+            raise self._keeper.unavailable()
         self._opened += 1
         name = f"{request.request_id}-{self._opened}"
         stream = TaskStream[None, Chunk](
@@ -140,7 +114,7 @@ class VllmStage:
 
     async def warm(self) -> None:
         """Make the next answer as quick as if another had just been given."""
-        engine, loop = self._engine, asyncio.get_running_loop()
+        engine, loop = self._keeper.engine, asyncio.get_running_loop()
         if engine is None or engine.unfinished or loop.time() - self._answered_at < FRESH_SECONDS:
             return
         self._answered_at = loop.time()
@@ -154,18 +128,8 @@ class VllmStage:
 
     async def close(self) -> None:
         """End every stream with an error, and the engine's process. Idempotent."""
-        self._enter("closed")
-        await self._end_streams(StageClosed("ar").error)
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
-        # An engine that is just being loaded can't be stopped, so it is waited for.
-        loading, self._loading = self._loading, None
-        if loading is not None:
-            await asyncio.wait([loading])
-            self._count = len
-            if loading.exception() is None:
-                await loading.result().close()
+        await self._keeper.close()
+        self._count = len
         threads, self._threads = self._threads, None
         if threads is not None:
             threads.shutdown(wait=False)
@@ -173,11 +137,12 @@ class VllmStage:
     def statistics(self) -> Mapping[str, float]:
         """Counters since the start; ``running`` counts open streams, ``unfinished`` the
         engine's own requests."""
+        engine = self._keeper.engine
         return {
             "requests": self._opened,
             "running": len(self._streams),
-            "unfinished": self._engine.unfinished if self._engine is not None else 0,
-            "restarts": self._restarts,
+            "unfinished": engine.unfinished if engine is not None else 0,
+            "restarts": self._keeper.restarts,
             "input_tokens": self._usage.input_tokens,
             "cached_tokens": self._usage.cached_tokens,
             "output_tokens": self._usage.output_tokens,
@@ -186,63 +151,22 @@ class VllmStage:
     # The engine and its life.
 
     async def _launch(self) -> TextEngine:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        self._loading = asyncio.ensure_future(self._in_thread(self._load_now))
-        engine = await asyncio.shield(self._loading)
-        # The first answer takes twice as long as any other.
-        self._greeting = await self._in_thread(lambda: engine.render([Message("user", "Hi")]))
-        async for _ in engine.generate("warm-up", self._greeting, TWO_TOKENS):
-            pass
-        if self._state == "closed":
-            raise StageClosed("ar")
-        self._load_seconds = loop.time() - began
+        engine = await self._in_thread(self._load_now)
+        try:
+            # The first answer takes twice as long as any other.
+            self._greeting = await self._in_thread(lambda: engine.render([Message("user", "Hi")]))
+            async for _ in engine.generate("warm-up", self._greeting, TWO_TOKENS):
+                pass
+        except BaseException:
+            await engine.close()
+            raise
         self._count = CountCache(lambda text: engine.count(text) + MESSAGE_TOKENS)
-        self._enter("ready", engine)
         return engine
 
     def _load_now(self) -> TextEngine:
         named = Path(self._config.model)
         folder = named if named.is_dir() else require(self._config.model, self._cache_root)[1]
         return self._load(self._config, folder, self._cache_root / ".vllm")
-
-    async def _keep(self, engine: TextEngine) -> None:
-        """Watch the engine's process, and start another whenever it is gone."""
-        loop = asyncio.get_running_loop()
-        attempts = iter(self._waits)
-        while True:
-            born = loop.time()
-            await _wait_readable(engine.sentinel)
-            logger.error("the engine's process is gone after %.0f s", loop.time() - born)
-            self._enter("restarting")
-            await self._end_streams(self._unavailable().error)
-            await engine.close()
-            if loop.time() - born > SETTLED_SECONDS:
-                attempts = iter(self._waits)
-            again = await self._launch_again(attempts)
-            if again is None:
-                self._enter("failed")
-                return
-            engine = again
-
-    async def _launch_again(self, waits: Iterator[float]) -> TextEngine | None:
-        for wait in waits:
-            await asyncio.sleep(wait)
-            try:
-                engine = await self._launch()
-            except Exception:
-                logger.exception("the engine could not be started again")
-                continue
-            self._restarts += 1
-            return engine
-        return None
-
-    def _unavailable(self) -> StageFailure:
-        if self._state != "restarting":
-            return StageClosed("ar")
-        wait_ms = round(1000 * (self._waits[0] + self._load_seconds))
-        message = "the language model is being restarted"
-        return StageFailure(StageError("engine_restarting", message, retry_after_ms=wait_ms))
 
     async def _end_streams(self, error: StageError) -> None:
         streams = tuple(self._streams)
@@ -272,9 +196,8 @@ class VllmStage:
                         yield chunk
         except EngineDied:
             # The keeper is about to find out by itself.
-            if self._engine is engine:
-                self._enter("restarting")
-            raise self._unavailable() from None
+            self._keeper.lost(engine)
+            raise self._keeper.unavailable() from None
         finally:
             self._usage = _sum(self._usage, usage)
             self._answered_at = asyncio.get_running_loop().time()
@@ -342,16 +265,6 @@ class _Writing:
     def _call(self, call: CallDelta) -> CallDelta:
         self._silent = 0
         return call
-
-
-async def _wait_readable(descriptor: int) -> None:
-    readable = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_reader(descriptor, readable.set)
-    try:
-        await readable.wait()
-    finally:
-        loop.remove_reader(descriptor)
 
 
 async def _abort(engine: TextEngine, name: str) -> None:

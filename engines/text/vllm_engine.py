@@ -1,60 +1,22 @@
-"""The language model's process, as the server sees it.
-
-vLLM is imported in that process alone (:mod:`.vllm_host`): the server starts sooner,
-needs less memory, and none of vLLM's work is done on its event loop.
-"""
+"""The language model's process, as the server sees it: text in, text out."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
-import socket
-import subprocess
-import sys
-import threading
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol
 
-from ..chunks import StageError
 from ..deployment import VllmConfig
 from ..pipeline import Message
-from ..stage import StageFailure
 from ..tools import Tool
-from .host_link import (
-    Abort,
-    Answer,
-    Calls,
-    Check,
-    Count,
-    Dropped,
-    FromHost,
-    Generate,
-    LinkClosed,
-    Load,
-    NotLoaded,
-    Piece,
-    Question,
-    Render,
-    Reply,
-    ToHost,
-    Unframer,
-    frame,
-)
+from .host_link import Answer, Check, Count, Generate, Load, Piece, Question, Render
+from .hosted import EngineDied, Host, Hosted
 
-SHUTDOWN_SECONDS = 1.0
-"""Time the engine's process has to end by itself; it has nothing to save."""
-
-ANSWER_SECONDS = 30.0
-"""Bound on an answer of the engine's process to a question."""
+__all__ = ["HOST", "EngineDied", "Sampling", "TextEngine", "load_engine"]
 
 HOST = f"{__package__}.vllm_host"
-
-
-class EngineDied(Exception):
-    """The engine's process is gone; nothing can be asked of it any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,223 +81,40 @@ def load_engine(config: VllmConfig, folder: Path, work: Path) -> TextEngine:
     Raises:
         StageFailure: vLLM is not installed, or could not load the model.
     """
-    host = _Host.start(work)
-    try:
-        told = host.ask(Load(config, str(folder), str(work)))
-    except EngineDied:
-        host.end()
-        error = StageError("model_unloadable", "the language model's process did not start")
-        raise StageFailure(error) from None
-    if isinstance(told, NotLoaded):
-        host.end()
-        raise StageFailure(StageError(told.code, told.message))
-    host.hurry()
-    return _HostedEngine(host, config)
+    host = Host.start(HOST, work)
+    host.load(Load(config, str(folder), str(work)))
+    return _HostedText(host, config)
 
 
-class _Host:
-    """The process, and the sockets to it."""
-
-    def __init__(
-        self, process: subprocess.Popen[bytes], stream: socket.socket, calls: socket.socket
-    ) -> None:
-        self.process = process
-        self.stream = stream
-        self._socket = calls
-        self._calls = Calls(calls, Reply)
-        self._asking = threading.Lock()
-
-    @classmethod
-    def start(cls, work: Path) -> _Host:
-        """Start a process that has loaded nothing yet."""
-        (stream, its_stream), (calls, its_calls) = socket.socketpair(), socket.socketpair()
-        numbers = [its_stream.fileno(), its_calls.fileno()]
-        try:
-            process = subprocess.Popen(
-                [sys.executable, "-m", HOST, *map(str, numbers)],
-                env={**os.environ, **_settings(work)},
-                stdin=subprocess.DEVNULL,
-                pass_fds=numbers,
-            )
-        finally:
-            its_stream.close()
-            its_calls.close()
-        return cls(process, stream, calls)
-
-    def hurry(self) -> None:
-        """Expect answers in little time from now on."""
-        self._socket.settimeout(ANSWER_SECONDS)
-
-    def ask(self, question: Question) -> Any:
-        """Return the answer to a question; blocks.
-
-        Raises:
-            EngineDied: the process is gone, or does not answer.
-        """
-        with self._asking:
-            try:
-                self._calls.send(question)
-                return self._calls.receive()
-            except LinkClosed:
-                raise EngineDied from None
-
-    def end(self) -> None:
-        """End the process, and return when it is gone."""
-        self.process.terminate()
-        try:
-            self.process.wait(SHUTDOWN_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.stream.close()
-        self._calls.close()
-
-
-def _settings(work: Path) -> dict[str, str]:
-    return {
-        "HF_HUB_OFFLINE": "1",
-        "PYTHONWARNINGS": "ignore",
-        "TOKENIZERS_PARALLELISM": "false",
-        "TORCH_CPP_LOG_LEVEL": "ERROR",
-        "VLLM_CACHE_ROOT": str(work),
-        "VLLM_CONFIGURE_LOGGING": "1",
-        "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "ERROR"),
-        "VLLM_NO_USAGE_STATS": "1",
-    }
-
-
-class _Stream(asyncio.Protocol):
-    """The server's end of the socket that requests go over."""
-
-    def __init__(self) -> None:
-        self.gone = False
-        self.queues: dict[str, asyncio.Queue[Piece | None]] = {}
-        """Of each request that somebody waits for; ``None`` says that the process is gone."""
-
-        self.unfinished: set[str] = set()
-        """What the engine still works on, as far as it has told."""
-
-        self._unframer = Unframer(FromHost)
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.gone = True
-        self.unfinished.clear()
-        for queue in self.queues.values():
-            queue.put_nowait(None)
-
-    def data_received(self, data: bytes) -> None:
-        for message in self._unframer.feed(data):
-            if isinstance(message, Dropped):
-                self.unfinished.discard(message.request_id)
-                continue
-            for piece in message.pieces:
-                if piece.finish is not None:
-                    self.unfinished.discard(piece.request_id)
-                if (queue := self.queues.get(piece.request_id)) is not None:
-                    queue.put_nowait(piece)
-
-    def send(self, message: ToHost) -> None:
-        if self._transport is not None and not self.gone:
-            self._transport.write(frame(message))
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
-
-class _HostedEngine:
-    def __init__(self, host: _Host, config: VllmConfig) -> None:
-        self._host: _Host | None = host
+class _HostedText(Hosted):
+    def __init__(self, host: Host, config: VllmConfig) -> None:
+        super().__init__(host)
         self._config = config
-        self._stream = _Stream()
-        self._joined = False
-        self._joining = asyncio.Lock()
-        self._sentinel, ends = os.pipe()
-        # Waits for the process, so that its end is noticed and leaves no zombie behind.
-        threading.Thread(target=_watch, args=(host.process, ends), daemon=True).start()
-
-    @property
-    def unfinished(self) -> int:
-        return len(self._stream.unfinished)
-
-    @property
-    def sentinel(self) -> int:
-        return self._sentinel
 
     def count(self, text: str) -> int:
-        return self._ask(Count(text)).count
+        return self._answer(Count(text)).count
 
     def render(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int]:
-        return self._ask(Render(tuple(messages), tuple(tools))).tokens
+        return self._answer(Render(tuple(messages), tuple(tools))).tokens
 
     def problem_of(self, constraint: str) -> str | None:
-        return self._ask(Check(constraint)).problem
+        return self._answer(Check(constraint)).problem
 
     async def generate(
         self, request_id: str, tokens: Sequence[int], sampling: Sampling
     ) -> AsyncGenerator[Piece, None]:
-        stream = await self._join()
-        if stream.gone:
-            raise EngineDied
         asked = sampling.temperature
-        queue = stream.queues[request_id] = asyncio.Queue[Piece | None]()
-        stream.unfinished.add(request_id)
-        stream.send(
-            Generate(
-                request_id=request_id,
-                tokens=list(tokens),
-                max_tokens=sampling.max_tokens,
-                temperature=self._config.temperature if asked is None else asked,
-                constraint=sampling.constraint,
-            )
+        request = Generate(
+            request_id=request_id,
+            tokens=list(tokens),
+            max_tokens=sampling.max_tokens,
+            temperature=self._config.temperature if asked is None else asked,
+            constraint=sampling.constraint,
         )
-        done = False
-        try:
-            while not done:
-                piece = await queue.get()
-                if piece is None:
-                    raise EngineDied
-                done = piece.finish is not None
+        async with aclosing(self.pieces(request)) as pieces:
+            async for piece in pieces:
                 yield piece
-        finally:
-            del stream.queues[request_id]
-            if not done:
-                stream.send(Abort(request_id))
 
-    async def abort(self, request_id: str) -> None:
-        # Closing the generator did it; said again for one that never began to run.
-        if request_id in self._stream.queues:
-            self._stream.send(Abort(request_id))
-
-    async def close(self) -> None:
-        host, self._host = self._host, None
-        if host is not None:
-            self._stream.close()
-            await asyncio.to_thread(host.end)
-            with contextlib.suppress(OSError):
-                os.close(self._sentinel)
-
-    def _ask(self, question: Question) -> Answer:
-        host = self._host
-        if host is None:
-            raise EngineDied
-        answer: Answer = host.ask(question)
+    def _answer(self, question: Question) -> Answer:
+        answer: Answer = self.ask(question)
         return answer
-
-    async def _join(self) -> _Stream:
-        """The stream, handed to the running loop the first time."""
-        async with self._joining:
-            if not self._joined and self._host is not None:
-                loop = asyncio.get_running_loop()
-                await loop.create_connection(lambda: self._stream, sock=self._host.stream)
-                self._joined = True
-        return self._stream
-
-
-def _watch(process: subprocess.Popen[bytes], ends: int) -> None:
-    process.wait()
-    os.close(ends)

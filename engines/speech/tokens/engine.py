@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ..families.family import TokenSampling
 from .layout import Layout
+from .rules import Script
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,12 @@ class TokenRequest:
     grammar: Layout | None = None
     """Frames that may not be broken: the code tokens of a frame follow each other in their order,
     and the utterance ends between two of them. ``None`` lets the model write what it likes."""
+
+    markup: bool = True
+    """Whether, where there is a grammar, tokens that are no codes may lie between frames."""
+
+    script: Script | None = None
+    """What the model is told while it speaks; needs :attr:`stop`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,8 @@ class TokenEngine(Protocol):
 
     def generate(self, request: TokenRequest) -> AsyncGenerator[TokenPiece, None]:
         """Generate until the model stops; closing the generator aborts.
+
+        Pieces that nobody takes wait, as many as :attr:`TokenRequest.max_tokens`.
 
         Raises:
             TokenEngineDied: the engine's process is gone.
