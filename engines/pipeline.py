@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from .chunks import (
     CallDelta,
@@ -23,6 +23,7 @@ from .chunks import (
     Timings,
     Transcript,
     TranscriptDelta,
+    Word,
 )
 from .stage import StageStream
 from .tools import Call, Tool, ToolChoice, Truncation
@@ -51,6 +52,9 @@ class Speech(StageStream[str, SpokenWords | PcmChunk], Protocol):
         """As :meth:`Reply.played`, where it is paced."""
         ...
 
+
+VoiceSource: TypeAlias = Literal["files", "recording"]
+"""What a voice is made of: the files of a model, or a recording of somebody."""
 
 Transcription: TypeAlias = StageStream[PcmChunk, Segment]
 """A recording in, of any one rate; its segments out, each as soon as it is read."""
@@ -181,6 +185,10 @@ class VoiceCard:
     created_at: int | None = None
     """Unix time of when it was added; ``None`` for what the deployment has."""
 
+    source: VoiceSource = "files"
+    consent_at: int | None = None
+    """Unix time of when the consent of who speaks was given here, of a recording."""
+
     @property
     def own(self) -> bool:
         """Whether it was added, and can be removed."""
@@ -197,6 +205,30 @@ class VoiceFiles:
 
     description: Path
     """``.onnx.json``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoiceRecording:
+    """A voice to be added: what somebody says in a recording."""
+
+    name: str
+    audio: Path
+    """An audio file of any kind that is read; left as it is."""
+
+    text: str
+    """What is said in it, every word."""
+
+    consent: str
+    """With what who speaks agreed to it; kept beside the voice."""
+
+    words: tuple[Word, ...] = ()
+    """Those of :attr:`text` with times, where a recognizer told them."""
+
+    language: str | None = None
+    """ISO 639-1; ``None`` for the first that the talker speaks."""
+
+
+NewVoice: TypeAlias = VoiceFiles | VoiceRecording
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,13 +262,21 @@ class Pipeline(Protocol):
         """What is known of each of :attr:`voices`, in the same order."""
         ...
 
-    async def add_voice(self, files: VoiceFiles) -> tuple[VoiceCard, ...]:
-        """Add the voices of a model, to stay; they can be asked for on return.
+    @property
+    def voice_source(self) -> VoiceSource:
+        """What a new voice is made of here, if any can be added."""
+        ...
+
+    async def add_voice(self, new: NewVoice) -> tuple[VoiceCard, ...]:
+        """Add the voices of a model, or that of a recording, to stay; they can be asked for on
+        return.
 
         Raises:
             StageFailure: the name is taken (``voice_exists``), it is no voice that can be
-                spoken with (``voice_unusable``), or there are as many as may be
-                (``voices_full``), or none can be kept here (``voices_fixed``).
+                spoken with (``voice_unusable``; of a recording ``recording_unusable``,
+                ``text_unusable`` or ``unsupported_language``), or there are as many as may be
+                (``voices_full``), or none can be kept here (``voices_fixed``), or none of its
+                :data:`VoiceSource` (``recordings_unsupported``, ``files_unsupported``).
         """
         ...
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from starlette.datastructures import FormData, UploadFile
 
 from ..codecs.media import MediaError
-from ..engines.chunks import End, EndReason, Segment, StageError
+from ..engines.chunks import End, EndReason, Segment, StageError, Word
 from ..engines.pipeline import Pipeline, TranscribeRequest
 from ..engines.stage import StageFailure
 from .chat_messages import Recording
@@ -35,10 +35,26 @@ class Heard:
 
     text: str
     seconds: float
+    language: str = ""
+    """ISO 639-1, as it was asked for or found; empty where nothing was said."""
+
+    words: tuple[Word, ...] = ()
+    """With times, where they were asked for."""
 
 
-async def hear(pipeline: Pipeline, recording: Recording, name: str, silent_seconds: float) -> Heard:
+async def hear(
+    pipeline: Pipeline,
+    recording: Recording,
+    name: str,
+    silent_seconds: float,
+    *,
+    language: str | None = None,
+    words: bool = False,
+) -> Heard:
     """Decode and transcribe a recording; ``name`` it in the stages.
+
+    ``language``: ISO 639-1, or ``None`` to let the recognizer decide. ``words``: whether their
+    times are wanted.
 
     Raises:
         Unheard: it gives no audio, or none any more.
@@ -49,20 +65,26 @@ async def hear(pipeline: Pipeline, recording: Recording, name: str, silent_secon
     file = UploadFile(io.BytesIO(recording.data))
     upload = Upload(FormData([("file", file)]))
     done = Transcribed()
+    asked = TranscribeRequest(request_id=name, language=language, words=words)
     try:
         await upload.open()
-        await _transcribe(pipeline, upload, done, name, silent_seconds)
+        await _transcribe(pipeline, upload, done, asked, silent_seconds)
     except MediaError as error:
         raise Unheard(error, recording.param) from None
     finally:
         await upload.close()
-    return Heard(done.text.strip(), done.seconds)
+    said = tuple(word for segment in done.segments for word in segment.words)
+    return Heard(done.text.strip(), done.seconds, done.language, said)
 
 
 async def _transcribe(
-    pipeline: Pipeline, upload: Upload, done: Transcribed, name: str, silent_seconds: float
+    pipeline: Pipeline,
+    upload: Upload,
+    done: Transcribed,
+    asked: TranscribeRequest,
+    silent_seconds: float,
 ) -> None:
-    stream = pipeline.transcribe(TranscribeRequest(request_id=name))
+    stream = pipeline.transcribe(asked)
     feeding = asyncio.ensure_future(feed(upload, stream, done))
     try:
         items = aiter(stream)

@@ -5,22 +5,27 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ..codecs.media import MediaMissing
 from ..engines.chunks import StageError
-from ..engines.pipeline import Pipeline, VoiceCard
+from ..engines.pipeline import NewVoice, Pipeline, VoiceCard, VoiceRecording
 from ..engines.stage import StageFailure
+from .chat_hearing import Unheard, hear
+from .chat_messages import Recording
 from .errors import refusal
 from .leaving import NOBODY, ClientLeft, while_here
 from .speech_request import STOCK_SPEECH_VOICES
 from .uploads import BadForm
-from .voice_form import VoiceForm, voice_form
+from .voice_form import AnyForm, voice_form
 
 PATH = "/v1/audio/voices"
 
@@ -30,11 +35,21 @@ AT_ONCE = 4
 BUSY_SECONDS = 5
 """After so long it may be worth trying again."""
 
+HEARING_SECONDS = 60.0
+"""For so long the recognizer may say nothing of a recording whose text was not sent."""
+
 _SHOWN_CHARS = 40
 
 _REFUSED: dict[str, tuple[int, str | None]] = {
     "voice_exists": (409, "name"),
     "voice_unusable": (400, "model"),
+    "recording_unusable": (400, "audio_sample"),
+    "text_unusable": (400, "ref_text"),
+    "consent_unusable": (400, "consent"),
+    "unsupported_language": (400, "language"),
+    "recordings_unsupported": (400, "audio_sample"),
+    "files_unsupported": (400, "model"),
+    "encoder_missing": (400, "audio_sample"),
     "voice_unknown": (404, None),
     # Not 5xx: clients repeat those by themselves, with the whole upload.
     "voices_full": (400, None),
@@ -118,10 +133,10 @@ class VoiceRoutes:
             self._running -= 1
 
     async def _upload(self, request: Request) -> Response:
-        async with voice_form(request) as form:
+        async with voice_form(request, self._pipeline.voice_source) as form:
             return await while_here(request.receive, self._add(form))
 
-    async def _add(self, form: VoiceForm) -> Response:
+    async def _add(self, form: AnyForm) -> Response:
         async with self._turn:
             if form.name in (*self._pipeline.voices, *STOCK_SPEECH_VOICES):
                 what = f"there is a voice {form.name} already: expected another name"
@@ -132,13 +147,44 @@ class VoiceRoutes:
             told["voices"] = [card.name for card in cards]
         return JSONResponse(told, status_code=201)
 
-    async def _place(self, form: VoiceForm) -> tuple[VoiceCard, ...]:
+    async def _place(self, form: AnyForm) -> tuple[VoiceCard, ...]:
         folder = TemporaryDirectory(prefix="antiphon-voice-", ignore_cleanup_errors=True)
         try:
-            files = await asyncio.to_thread(form.save, Path(folder.name))
-            return await self._pipeline.add_voice(files)
+            new: NewVoice = await asyncio.to_thread(form.save, Path(folder.name))
+            if isinstance(new, VoiceRecording) and not new.text:
+                new = await self._heard(new)
+            return await self._pipeline.add_voice(new)
+        except MediaMissing:
+            what = "recordings can't be read here: run `pip install 'antiphon[speech]'`"
+            raise StageFailure(StageError("package_missing", what)) from None
         finally:
             await asyncio.shield(asyncio.to_thread(folder.cleanup))
+
+    async def _heard(self, recording: VoiceRecording) -> VoiceRecording:
+        """The same with what the recognizer understands of it."""
+        data = await asyncio.to_thread(recording.audio.read_bytes)
+        try:
+            heard = await hear(
+                self._pipeline,
+                Recording(data, "audio_sample"),
+                f"voice-{uuid4().hex[:12]}",
+                HEARING_SECONDS,
+                language=recording.language,
+                words=True,
+            )
+        except Unheard as unheard:
+            raise BadForm(str(unheard), param=unheard.param, code=unheard.error.code) from None
+        except StageFailure as failure:
+            if failure.error.code != "recognizer_missing":
+                raise
+            what = "ref_text: required, as nothing here can read the recording: what is said in it."
+            code = "missing_required_parameter"
+            raise BadForm(what, param="ref_text", code=code) from None
+        if not heard.text:
+            what = "ref_text: nothing was understood in the recording: send what is said in it."
+            raise BadForm(what, param="ref_text")
+        language = recording.language or heard.language or None
+        return replace(recording, text=heard.text, words=heard.words, language=language)
 
     async def _delete(self, request: Request) -> Response:
         return await while_here(request.receive, self._remove(request.path_params["name"]))
@@ -173,7 +219,7 @@ async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _told(card: VoiceCard) -> Json:
-    return {
+    told: Json = {
         "id": card.name,
         "object": "audio.voice",
         "name": card.name,
@@ -182,7 +228,11 @@ def _told(card: VoiceCard) -> Json:
         "description": card.summary,
         "created_at": card.created_at or 0,
         "owned_by": "user" if card.own else "antiphon",
+        "source": card.source,
     }
+    if card.consent_at is not None:
+        told["consent_at"] = card.consent_at
+    return told
 
 
 def _aliases(cards: tuple[VoiceCard, ...]) -> list[str]:

@@ -14,6 +14,7 @@ from ..flow import Flow
 from ..pipeline import (
     Hearing,
     ListenRequest,
+    NewVoice,
     Readiness,
     Recognition,
     RecognizeRequest,
@@ -25,7 +26,8 @@ from ..pipeline import (
     TranscribeRequest,
     Transcription,
     VoiceCard,
-    VoiceFiles,
+    VoiceRecording,
+    VoiceSource,
 )
 from ..speech.talker import TalkRequest
 from ..speech.voices.shelf import unknown
@@ -41,6 +43,7 @@ from .stages import (
     HasState,
     HasStatistics,
     KeepsVoices,
+    MakesVoices,
     build_stages,
 )
 
@@ -113,16 +116,28 @@ class CascadePipeline:
             return talker.voice_cards
         return tuple(VoiceCard(name=name, language=talker.language(name)) for name in self.voices)
 
-    async def add_voice(self, files: VoiceFiles) -> tuple[VoiceCard, ...]:
-        """Add the voices of a model.
+    @property
+    def voice_source(self) -> VoiceSource:
+        """What the talker makes new voices of."""
+        talker = self._stages.talker
+        return talker.voice_source if isinstance(talker, MakesVoices) else "files"
+
+    async def add_voice(self, new: NewVoice) -> tuple[VoiceCard, ...]:
+        """Add the voices of a model, or that of a recording.
 
         Raises:
             StageFailure: see :meth:`~..pipeline.Pipeline.add_voice`.
         """
-        talker = self._stages.talker
-        if isinstance(talker, KeepsVoices):
-            return await talker.add_voice(files)
-        raise StageFailure(StageError("voices_fixed", "voices can't be added here"))
+        talker, source = self._stages.talker, self.voice_source
+        if not isinstance(talker, KeepsVoices):
+            raise StageFailure(StageError("voices_fixed", "voices can't be added here"))
+        if isinstance(new, VoiceRecording) and source == "files":
+            what = "voices here are not made from recordings: expected the files of a Piper voice"
+            raise StageFailure(StageError("recordings_unsupported", what))
+        if not isinstance(new, VoiceRecording) and source == "recording":
+            what = "voices here are made from recordings: expected one, and no files of a model"
+            raise StageFailure(StageError("files_unsupported", what))
+        return await talker.add_voice(new)
 
     async def remove_voice(self, name: str) -> None:
         """Remove a model that was added.

@@ -80,6 +80,9 @@ class Voicing:
         self.talker_at: float | None = None
         """When the talker's first frames came."""
 
+        self.cut = False
+        """Whether the talker had to stop before it came to an end."""
+
         self._stages = stages
         # Paragraphs share it: a voice that is removed meanwhile speaks to the end.
         self._asked = replace(asked, flow=flow, use=VoiceUse())
@@ -163,15 +166,16 @@ class Voicing:
         async for item in paragraph.talk:
             if isinstance(item, End):
                 require_completed("talker", item)
+                self.cut = self.cut or item.reason is EndReason.LENGTH
                 # Some clauses have nothing to pronounce.
                 self._flow.answered(paragraph.asked)
                 await paragraph.sound.end()
                 return
             if self.talker_at is None:
                 self.talker_at = self._now()
-            if item.last and paragraph.asked:
-                paragraph.asked -= 1
-                self._flow.answered()
+            if item.last and (spoken := min(item.clauses, paragraph.asked)):
+                paragraph.asked -= spoken
+                self._flow.answered(spoken)
             await paragraph.sound.send(item)
 
     async def _sound(self, paragraph: _Paragraph) -> None:
@@ -233,7 +237,7 @@ def speech_chunks(
                 tasks.create_task(voicing.run())
         finally:
             voicing.close()
-        return End(EndReason.COMPLETED)
+        return End(EndReason.LENGTH if voicing.cut else EndReason.COMPLETED)
 
     return outlet.chunks(join, f"speak-{asked.request_id}")
 

@@ -21,23 +21,34 @@ from ..chunks import (
     TranscriptDelta,
 )
 from ..deployment import (
+    NoArConfig,
+    NoRecognizerConfig,
     ScriptedArConfig,
     ScriptedRecognizerConfig,
     ScriptedTalkerConfig,
     Stages,
 )
-from ..pipeline import ListenRequest, RecognizeRequest, TranscribeRequest, VoiceCard, VoiceFiles
+from ..pipeline import (
+    ListenRequest,
+    NewVoice,
+    RecognizeRequest,
+    TranscribeRequest,
+    VoiceCard,
+    VoiceSource,
+)
 from ..speech.code2wav import Code2wavStage, DecodeRequest
 from ..speech.recognizer import WhisperStage
 from ..speech.scripted_recognizer import ScriptedRecognizerStage
 from ..speech.scripted_talker import ScriptedCode2wavStage, ScriptedTalkerStage
 from ..speech.talker import TalkerStage, TalkRequest
+from ..speech.tokens.settings import CodecTalkerConfig
 from ..speech.vad import VadStage
 from ..speech.voices.shelf import Shelf
 from ..stage import Stage, StageStream
 from ..text.request import GenerateRequest
 from ..text.scripted_ar import ScriptedArStage
 from ..text.vllm_ar import VllmStage
+from .absent import Absent, AbsentAr, AbsentRecognizer
 
 Vad: TypeAlias = Stage[ListenRequest, PcmChunk, SpeechFrames]
 Ar: TypeAlias = Stage[GenerateRequest, None, TextDelta | CallDelta | Fitted]
@@ -124,12 +135,22 @@ class KeepsVoices(Protocol):
         """As :attr:`~..pipeline.Pipeline.voice_cards`."""
         ...
 
-    async def add_voice(self, files: VoiceFiles) -> tuple[VoiceCard, ...]:
-        """As :meth:`~..pipeline.Pipeline.add_voice`."""
+    async def add_voice(self, new: NewVoice, /) -> tuple[VoiceCard, ...]:
+        """As :meth:`~..pipeline.Pipeline.add_voice`, of its own source alone."""
         ...
 
     async def remove_voice(self, name: str) -> None:
         """As :meth:`~..pipeline.Pipeline.remove_voice`."""
+        ...
+
+
+@runtime_checkable
+class MakesVoices(Protocol):
+    """A talker that says what its new voices are made of; others take the files of a model."""
+
+    @property
+    def voice_source(self) -> VoiceSource:
+        """As :attr:`~..pipeline.Pipeline.voice_source`."""
         ...
 
 
@@ -165,9 +186,10 @@ class CascadeStages:
     code2wav: Code2wav
 
     def named(self) -> Iterator[tuple[str, Stage[Any, Any, Any]]]:
-        """Each stage with its name, in the order in which a turn passes them."""
+        """Each stage that there is, with its name, in the order in which a turn passes them."""
         for each in fields(self):
-            yield each.name, getattr(self, each.name)
+            if not isinstance(stage := getattr(self, each.name), Absent):
+                yield each.name, stage
 
 
 def build_stages(config: Stages, cache_root: Path, voices: Path | None = None) -> CascadeStages:
@@ -186,12 +208,16 @@ def build_stages(config: Stages, cache_root: Path, voices: Path | None = None) -
 
 
 def _recognizer(config: Stages, cache_root: Path) -> Recognizer:
+    if isinstance(config.recognizer, NoRecognizerConfig):
+        return AbsentRecognizer()
     if isinstance(config.recognizer, ScriptedRecognizerConfig):
         return ScriptedRecognizerStage(config.recognizer)
     return WhisperStage(config.recognizer, cache_root)
 
 
 def _ar(config: Stages, cache_root: Path) -> Ar:
+    if isinstance(config.ar, NoArConfig):
+        return AbsentAr()
     if isinstance(config.ar, ScriptedArConfig):
         return ScriptedArStage(config.ar)
     return VllmStage(config.ar, cache_root)
@@ -201,6 +227,11 @@ def _voicing(config: Stages, cache_root: Path, voices: Path | None) -> tuple[Tal
     talker, code2wav = config.talker, config.code2wav
     if isinstance(talker, ScriptedTalkerConfig):
         return ScriptedTalkerStage(talker), ScriptedCode2wavStage(talker, code2wav)
+    if isinstance(talker, CodecTalkerConfig):
+        # Here, not at the top: most deployments have no use for it.
+        from ..speech.tokens.loading import codec_lm_stages
+
+        return codec_lm_stages(talker, code2wav, cache_root, voices)
     shelf = Shelf(talker.model, talker.voices, cache_root, voices)
     return (
         TalkerStage(talker, cache_root, shelf=shelf),

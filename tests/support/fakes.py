@@ -29,6 +29,7 @@ from antiphon.engines.chunks import (
 from antiphon.engines.pipeline import (
     Hearing,
     ListenRequest,
+    NewVoice,
     Readiness,
     Recognition,
     RecognizeRequest,
@@ -40,7 +41,7 @@ from antiphon.engines.pipeline import (
     TranscribeRequest,
     Transcription,
     VoiceCard,
-    VoiceFiles,
+    VoiceSource,
 )
 from antiphon.engines.stage import StageFailure
 from antiphon.engines.streams import Inbox, TaskStream
@@ -159,7 +160,8 @@ class FakePipeline:
     ) -> None:
         self.model = "fake"
         self.voices = voices
-        self.added: list[VoiceFiles] = []
+        self.voice_source: VoiceSource = "files"
+        self.added: list[NewVoice] = []
         """Voices that were added and not removed."""
 
         self.sees = False
@@ -209,16 +211,22 @@ class FakePipeline:
     def voice_cards(self) -> tuple[VoiceCard, ...]:
         added = [each.name for each in self.added]
         return tuple(
-            VoiceCard(name=name, language="en", created_at=1 if name in added else None)
+            VoiceCard(
+                name=name,
+                language="en",
+                created_at=1 if name in added else None,
+                source=self.voice_source if name in added else "files",
+                consent_at=1 if name in added and self.voice_source == "recording" else None,
+            )
             for name in self.voices
         )
 
-    async def add_voice(self, files: VoiceFiles) -> tuple[VoiceCard, ...]:
+    async def add_voice(self, new: NewVoice) -> tuple[VoiceCard, ...]:
         self._refuse("add_voice")
-        if files.name in self.voices:
+        if new.name in self.voices:
             raise StageFailure(StageError("voice_exists", "expected another name"))
-        self.added.append(files)
-        self.voices = (*self.voices, files.name)
+        self.added.append(new)
+        self.voices = (*self.voices, new.name)
         return self.voice_cards[-1:]
 
     async def remove_voice(self, name: str) -> None:

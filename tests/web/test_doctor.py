@@ -74,6 +74,23 @@ def bad(findings: list[Finding]) -> dict[str, Finding]:
     return {finding.check: finding for finding in findings if not finding.ok}
 
 
+def test_models_of_a_codec_language_model_are_looked_for_in_their_folders(tmp_path: Path) -> None:
+    (tmp_path / "lm").mkdir()
+    (tmp_path / "lm" / "config.json").write_text("{}")
+    talker = {"use": "codec-lm", "family": "orpheus", "codec": str(tmp_path / "codec")}
+    stages = {"recognizer": {"use": "none"}, "ar": {"use": "none"}}
+    deployment = parse_deployment(
+        {"stages": stages | {"talker": talker | {"model": str(tmp_path / "lm")}}}
+    )
+    found = {each.check: each for each in diagnosed(GOOD, tmp_path, deployment)}
+    assert not [check for check in found if check.startswith("model ") and check != "model folder"]
+    assert found["stages.talker.model"].ok
+    assert not found["stages.talker.codec"].ok
+    assert "stages.talker.codec" in found["stages.talker.codec"].mend
+    # It needs what a language model needs.
+    assert "torch" in found
+
+
 def test_a_good_machine_has_nothing_to_mend(cache: Path) -> None:
     findings = diagnosed(GOOD, cache)
     assert bad(findings) == {}

@@ -16,7 +16,7 @@ from tests.support.waiting import until
 
 from antiphon.engines.chunks import StageError
 from antiphon.engines.deployment import parse_deployment
-from antiphon.engines.pipeline import VoiceCard, VoiceFiles
+from antiphon.engines.pipeline import NewVoice, VoiceCard, VoiceFiles
 from antiphon.engines.stage import StageFailure
 from antiphon.web import uploads, voice_form
 from antiphon.web.app import Server
@@ -47,16 +47,17 @@ class Shop(FakePipeline):
         self.at_work = 0
         self.most_at_work = 0
 
-    async def add_voice(self, files: VoiceFiles) -> tuple[VoiceCard, ...]:
+    async def add_voice(self, new: NewVoice) -> tuple[VoiceCard, ...]:
+        assert isinstance(new, VoiceFiles)
         self.at_work += 1
         self.most_at_work = max(self.most_at_work, self.at_work)
         try:
-            self.seen.append((files.graph.read_bytes(), files.description.read_bytes()))
+            self.seen.append((new.graph.read_bytes(), new.description.read_bytes()))
             await self.go.wait()
             if not self.speakers:
-                return await super().add_voice(files)
-            self.added.append(files)
-            names = tuple(f"{files.name}:{each}" for each in self.speakers)
+                return await super().add_voice(new)
+            self.added.append(new)
+            names = tuple(f"{new.name}:{each}" for each in self.speakers)
             self.voices = (*self.voices, *names)
             return tuple(VoiceCard(name=name, language="de", created_at=1) for name in names)
         finally:
@@ -129,6 +130,7 @@ def test_the_list_is_that_of_openai_and_that_of_others(client: Visitor) -> None:
         "description": "",
         "created_at": 0,
         "owned_by": "antiphon",
+        "source": "files",
     }
     aliases = {each["id"]: each for each in told["data"] if "alias_of" in each}
     assert set(aliases) == set(STOCK_SPEECH_VOICES)
@@ -573,8 +575,9 @@ def test_a_client_that_leaves_while_a_voice_is_removed_removes_it() -> None:
 
 def test_a_bug_of_a_pipeline_leaves_nothing_and_tells_nothing(scratch: Path) -> None:
     class Broken(Shop):
-        async def add_voice(self, files: VoiceFiles) -> tuple[VoiceCard, ...]:
-            raise ValueError(f"a secret of {files.graph}")
+        async def add_voice(self, new: NewVoice) -> tuple[VoiceCard, ...]:
+            assert isinstance(new, VoiceFiles)
+            raise ValueError(f"a secret of {new.graph}")
 
     with visitor(Broken()) as client:
         answer = add(client)

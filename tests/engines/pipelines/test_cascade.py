@@ -28,6 +28,7 @@ from antiphon.engines.deployment import Deployment, parse_deployment
 from antiphon.engines.pipeline import (
     ListenRequest,
     Message,
+    NewVoice,
     Pipeline,
     Readiness,
     RecognizeRequest,
@@ -428,8 +429,8 @@ class KeepingTalker(PlayedTalker):
     def voice_cards(self) -> tuple[VoiceCard, ...]:
         return (VoiceCard(name="first", language="ja", model="m"),)
 
-    async def add_voice(self, files: VoiceFiles) -> tuple[VoiceCard, ...]:
-        return (VoiceCard(name=files.name, language="de", created_at=1),)
+    async def add_voice(self, new: NewVoice) -> tuple[VoiceCard, ...]:
+        return (VoiceCard(name=new.name, language="de", created_at=1),)
 
     async def remove_voice(self, name: str) -> None:
         raise StageFailure(StageError("voice_unknown", f"no {name}"))
