@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from ...chunks import StageError, Word
+from ...chunks import Samples, StageError, Word
 from ...stage import StageFailure
 from ..decoders.decoder import Codes
 from ..tokens.layout import Layout
+from ..tokens.rules import Script
 
 FAMILIES = {
     "orpheus": ".orpheus",
@@ -45,9 +46,18 @@ class Vocabulary(Protocol):
         """The tokens of a text, in which marks are text as well. Nothing is added around it."""
         ...
 
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of some tokens, marks included; what is no token has none."""
+        ...
+
+    @property
+    def opening(self) -> Sequence[int]:
+        """What the model's own tokenizer puts ahead of a text by itself; often nothing."""
+        ...
+
     @property
     def size(self) -> int:
-        """Ids are smaller."""
+        """Ids are smaller, those without a name included."""
         ...
 
 
@@ -121,6 +131,9 @@ class Prompt:
     lead: Codes | None = None
     """Codes at the end of the prompt, which the decoder may have as what was before."""
 
+    script: Script | None = None
+    """What the model is told while it speaks."""
+
 
 class Markup(Protocol):
     """Reads the tokens of one utterance that are no codes."""
@@ -157,6 +170,10 @@ class Reader(Protocol):
         ...
 
 
+def _as_it_is(text: str) -> str:
+    return text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
     """Everything that is known of a family."""
@@ -171,6 +188,9 @@ class Family:
     codec: str
     """A key of :data:`..decoders.decoder.DECODERS`."""
 
+    mode: Literal["exact", "windowed"] = "exact"
+    """Of the codec's decoder, as its card says when it is loaded."""
+
     licences: Licences
     marks: Mapping[str, Mark]
     """By the name that the family's own code uses."""
@@ -180,6 +200,9 @@ class Family:
 
     Raises ``ValueError`` where the vocabulary is not of this family, saying what it lacks.
     """
+
+    markup: bool = False
+    """Whether its models say tokens that are no codes, ahead of frames or between them."""
 
     languages: tuple[str, ...]
     """ISO 639-1."""
@@ -191,8 +214,12 @@ class Family:
     reference_seconds: tuple[float, float] = (0.0, 0.0)
     """How short and how long a reference may be."""
 
-    describe: Callable[[Reference], Reference] | None = None
-    """Finds what the family needs of a reference besides."""
+    describe: Callable[[Reference, Samples, int], Reference] | None = None
+    """Finds what the family needs of a reference besides, given the recording, float32 mono, and
+    its sample rate. What it adds to :attr:`Reference.features` can be written as JSON.
+
+    Raises ``ValueError`` where something is missing in the reference, saying what.
+    """
 
     sampling: TokenSampling = TokenSampling()
     context_tokens: int = 2048
@@ -210,7 +237,7 @@ class Family:
     max_chars: int = 300
     """Of one utterance; a longer text is spoken in several."""
 
-    normalise: Callable[[str], str] = staticmethod(lambda text: text)
+    normalise: Callable[[str], str] = _as_it_is
     """Makes of a text what the model was taught on."""
 
 

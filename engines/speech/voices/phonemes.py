@@ -51,13 +51,7 @@ class Phonemizer:
         Raises:
             StageFailure: piper is not installed.
         """
-        try:
-            from piper.phonemize_espeak import EspeakPhonemizer
-        except ImportError:
-            hint = "piper-tts is not installed: run `pip install 'antiphon[piper]'`"
-            raise StageFailure(StageError("package_missing", hint)) from None
-        with _ESPEAK:
-            self._espeak = EspeakPhonemizer()
+        self._espeak = _Espeak()
         self._language = language
         self._id_map = id_map
         self._count = lru_cache(_COUNTED_WORDS)(self._count_sounds)
@@ -92,10 +86,49 @@ class Phonemizer:
         """The voice's symbols for a text, with a space between sentences."""
         if not spoken:
             return []
-        with _ESPEAK:
-            sentences = self._espeak.phonemize(self._language, spoken)
-        joined = " ".join("".join(sentence) for sentence in sentences)
+        joined = self._espeak.sounds(self._language, spoken)
         return [symbol for symbol in joined if symbol in self._id_map]
+
+
+class Transcriber:
+    """Writes a text down in the phonetic alphabet, for models that read that. Safe to share
+    between threads."""
+
+    def __init__(self, language: str) -> None:
+        """``language`` as espeak names it.
+
+        Raises:
+            StageFailure: piper is not installed.
+        """
+        self._espeak = _Espeak()
+        self._language = language
+
+    def __call__(self, text: str) -> str:
+        """The sounds of ``text`` with stress marks, a space between words, punctuation kept; one
+        character a sound where there is one."""
+        spoken = spoken_form(text)
+        return unicodedata.normalize("NFC", self._espeak.sounds(self._language, spoken))
+
+
+class _Espeak:
+    """espeak, one call at a time."""
+
+    def __init__(self) -> None:
+        try:
+            from piper.phonemize_espeak import EspeakPhonemizer
+        except ImportError:
+            hint = "piper-tts is not installed: run `pip install 'antiphon[piper]'`"
+            raise StageFailure(StageError("package_missing", hint)) from None
+        with _ESPEAK:
+            self._espeak = EspeakPhonemizer()
+
+    def sounds(self, language: str, text: str) -> str:
+        """The sounds of all sentences, a space between them; accents apart from letters."""
+        if not text:
+            return ""
+        with _ESPEAK:
+            sentences = self._espeak.phonemize(language, text)
+        return " ".join("".join(sentence) for sentence in sentences)
 
 
 def spoken_form(text: str) -> str:
