@@ -186,7 +186,7 @@ async def record(folder: Path) -> None:
     from antiphon.engines.speech.voices.family import VoiceModel, read_model
 
     voice: VoiceModel = read_model(require(config.model, cache)[1])
-    shared = {"frame_ms": voice.frame_ms, "ladder": list(deployment.stages.code2wav.ladder)}
+    shared = {"frame_ms": voice.frame_ms, "ladder": list(deployment.stages.code2wav.sizes)}
     recorder = Recorder(talker, code2wav, voice.context_frames)
     await recorder.say(TEXTS[0])
 

@@ -160,6 +160,12 @@ class Latents:
     held_ms: float = 0.0
     """For how long the talker was kept from making them, as the listener had enough."""
 
+    clauses: int = 1
+    """With :attr:`last`: how many clauses end here, if the talker joins or parts them."""
+
+    lead: NDArray[Any] | None = None
+    """With the first frames of a clause: codes that its decoder may have as what was before."""
+
 
 @dataclass(frozen=True, slots=True)
 class SpokenWords:

@@ -16,6 +16,9 @@ import msgspec
 import yaml
 from msgspec import Meta
 
+from .speech.families.family import FAMILIES
+from .speech.tokens.settings import CodecTalkerConfig, beside, is_folder
+
 Positive = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -67,6 +70,10 @@ class ScriptedRecognizerConfig(_Strict, frozen=True, kw_only=True, tag_field="us
 
     logprob: Annotated[float, Meta(le=0)] = -0.1
     """Log probability of every word, where it is asked for."""
+
+
+class NoRecognizerConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="none"):
+    """No recognition: what needs it is refused."""
 
 
 class ToolDialect(_Strict, frozen=True, kw_only=True):
@@ -148,6 +155,10 @@ class ScriptedArConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag=
     """Words that it can be told; older turns are left out of longer conversations."""
 
 
+class NoArConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="none"):
+    """No language model: texts are spoken, and nobody is answered."""
+
+
 class TalkerConfig(_Strict, frozen=True, kw_only=True, tag_field="use", tag="piper"):
     """Text to latents, by a voice of the Piper family; meant where ``use`` is not said."""
 
@@ -209,8 +220,8 @@ class Code2wavConfig(_Strict, frozen=True, kw_only=True):
     concurrency: Positive = 2
     """Chunks of different streams decoded at once."""
 
-    ladder: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=32)] = LADDER
-    """Frames that a chunk may have, ascending."""
+    ladder: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=32)] | None = None
+    """Frames that a chunk may have, ascending; ``null`` for those that suit the decoder."""
 
     rule: Literal["ramp", "fixed"] = "ramp"
     """``ramp`` chooses by what the listener has left and what a chunk costs; ``fixed`` takes
@@ -228,6 +239,11 @@ class Code2wavConfig(_Strict, frozen=True, kw_only=True):
 
     batch: Positive = 4
     """Chunks of one size decoded at once, where that is found to pay."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """:attr:`ladder`, or that of the embedded voice and its kin."""
+        return self.ladder or LADDER
 
 
 class Pacing(_Strict, frozen=True, kw_only=True):
@@ -254,9 +270,9 @@ class Stages(_Strict, frozen=True, kw_only=True):
     """One entry a stage."""
 
     vad: VadConfig = VadConfig()
-    recognizer: WhisperConfig | ScriptedRecognizerConfig = WhisperConfig()
-    ar: VllmConfig | ScriptedArConfig = VllmConfig()
-    talker: TalkerConfig | ScriptedTalkerConfig = TalkerConfig()
+    recognizer: WhisperConfig | ScriptedRecognizerConfig | NoRecognizerConfig = WhisperConfig()
+    ar: VllmConfig | ScriptedArConfig | NoArConfig = VllmConfig()
+    talker: TalkerConfig | ScriptedTalkerConfig | CodecTalkerConfig = TalkerConfig()
     code2wav: Code2wavConfig = Code2wavConfig()
 
 
@@ -331,7 +347,9 @@ class Access(_Strict, frozen=True, kw_only=True):
 class Deployment(_Strict, frozen=True, kw_only=True):
     """Everything a server is told at start."""
 
-    pipeline: Literal["cascade"] = "cascade"
+    pipeline: Literal["cascade", "codec-lm"] = "cascade"
+    """``codec-lm`` is a cascade whose talker is a codec language model."""
+
     model: Name = "antiphon-embedded"
     """Name listed at ``/v1/models``."""
 
@@ -348,6 +366,22 @@ class Deployment(_Strict, frozen=True, kw_only=True):
     pacing: Pacing = Pacing()
     limits: Limits = Limits()
     access: Access = Access()
+
+    @property
+    def hears(self) -> bool:
+        """Whether there is a recognizer."""
+        return not isinstance(self.stages.recognizer, NoRecognizerConfig)
+
+    @property
+    def answers(self) -> bool:
+        """Whether there is a language model."""
+        return not isinstance(self.stages.ar, NoArConfig)
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """What is served: ``speech`` always, the others where their stages are there."""
+        parts = {"transcription": self.hears, "chat": self.answers, "realtime": self.answers}
+        return ("speech", *(name for name, there in parts.items() if there))
 
 
 def load_deployment(path: Path) -> Deployment:
@@ -382,7 +416,8 @@ def parse_deployment(data: object) -> Deployment:
     except msgspec.ValidationError as error:
         raise DeploymentError(_name_the_key(str(error))) from None
     _check_access(deployment.access)
-    _check_ladder(deployment.stages.code2wav.ladder)
+    _check_ladder(deployment.stages.code2wav.sizes)
+    _check_talker(deployment)
     return deployment
 
 
@@ -408,11 +443,18 @@ def models_named(deployment: Deployment) -> tuple[str, ...]:
     names: list[str] = []
     if isinstance(stages.talker, TalkerConfig):
         names += dict.fromkeys((stages.talker.model, *stages.talker.voices))
+    if isinstance(stages.talker, CodecTalkerConfig):
+        names += (each for each in codec_lm_models(stages.talker).values() if not is_folder(each))
     if isinstance(stages.recognizer, WhisperConfig):
         names.append(stages.recognizer.model)
     if isinstance(stages.ar, VllmConfig) and not Path(stages.ar.model).is_dir():
         names.append(stages.ar.model)
     return tuple(names)
+
+
+def codec_lm_models(talker: CodecTalkerConfig) -> dict[str, str]:
+    """What a codec language model is loaded from, by the keys of the deployment file."""
+    return {"stages.talker.model": talker.model, "stages.talker.codec": talker.codec}
 
 
 def _with_talker(data: object) -> object:
@@ -453,13 +495,32 @@ def _check_ladder(ladder: tuple[int, ...]) -> None:
             )
 
 
+def _check_talker(deployment: Deployment) -> None:
+    talker = deployment.stages.talker
+    if not isinstance(talker, CodecTalkerConfig):
+        if deployment.pipeline == "codec-lm":
+            raise DeploymentError(
+                "stages.talker.use: expected codec-lm, as the pipeline is codec-lm"
+            )
+    elif talker.family not in FAMILIES:
+        raise DeploymentError(
+            f"stages.talker.family: expected one of {', '.join(FAMILIES)}, got {talker.family}"
+        )
+
+
 def _with_paths(deployment: Deployment, folder: Path) -> Deployment:
     """Take files that a deployment names from beside its own file."""
     names = ("keys_file", "tls_certificate", "tls_key")
     said = {name: getattr(deployment.access, name) for name in names}
     found = {name: str(folder / file) for name, file in said.items() if file is not None}
     access = msgspec.structs.replace(deployment.access, **found)
-    return msgspec.structs.replace(deployment, access=access)
+    stages, talker = deployment.stages, deployment.stages.talker
+    if isinstance(talker, CodecTalkerConfig):
+        talker = msgspec.structs.replace(
+            talker, model=beside(talker.model, folder), codec=beside(talker.codec, folder)
+        )
+        stages = msgspec.structs.replace(stages, talker=talker)
+    return msgspec.structs.replace(deployment, access=access, stages=stages)
 
 
 def _name_the_key(message: str) -> str:

@@ -11,8 +11,10 @@ from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 
+from ..engines.chunks import StageError
 from ..engines.deployment import Deployment
 from ..engines.pipeline import Pipeline
+from ..engines.pipelines.absent import NO_MODEL, NO_RECOGNIZER
 from ..sessions.merging import merge
 from ..sessions.session import Session
 from ..sessions.settings import (
@@ -99,6 +101,12 @@ class RealtimeService:
     def opened(self) -> int:
         """How many sessions there have been."""
         return self._opened
+
+    def lacks(self, kind: SessionKind) -> StageError | None:
+        """Return why no session of a kind can be had here, if none can."""
+        if kind is SessionKind.TRANSCRIPTION:
+            return None if self._deployment.hears else NO_RECOGNIZER
+        return None if self._deployment.answers else NO_MODEL
 
     @property
     def stopping(self) -> bool:

@@ -105,6 +105,8 @@ class WorkEnded:
 
     index: int
     error: ErrorInfo | None = None
+    truncated: bool = False
+    """Whether the voice had to stop before it came to an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,9 @@ class AudioDone:
     duration_ms: float
     failed: bool
     """Whether some is missing."""
+
+    truncated: bool = False
+    """Whether the voice had to stop before it came to an end."""
 
 
 @dataclass(frozen=True, slots=True)

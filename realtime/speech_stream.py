@@ -58,6 +58,7 @@ class _Utterance:
     """Whether all of its audio is made, or none will be any more."""
 
     failed: bool = False
+    truncated: bool = False
     abandoned: bool = False
     """Whether it is never begun, as the client left its text incomplete."""
 
@@ -249,6 +250,7 @@ class SpeechStream:
                 case sp.AudioMade():
                     self._made(first, event)
                 case sp.WorkEnded(error=None) if first.flushed:
+                    first.truncated = event.truncated
                     self._complete(first)
                 case sp.WorkEnded(error=error):
                     first.ended = True
@@ -346,7 +348,9 @@ class SpeechStream:
             self._tell_cancelled(over)
             return
         if over.started:
-            self._emit(sp.AudioDone(over.index, over.sent_bytes, over.sent_ms, over.failed))
+            self._emit(
+                sp.AudioDone(over.index, over.sent_bytes, over.sent_ms, over.failed, over.truncated)
+            )
         status = sp.Status.FAILED if over.failed else sp.Status.COMPLETED
         self._emit(sp.UtteranceDone(over.index, int(over.started), status))
 

@@ -210,6 +210,8 @@ def encode(effect: sp.ForClient) -> str | bytes:
                 total_bytes=effect.total_bytes,
                 duration_ms=_ms(effect.duration_ms),
                 error=effect.failed,
+                # Said only where it is so: it is of voices that a language model makes.
+                **({"truncated": True} if effect.truncated else {}),
             )
         case sp.Cancelled():
             return _json("audio.cancelled", effect.index)

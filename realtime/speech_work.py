@@ -63,6 +63,7 @@ class Speaking:
         self._sound_ms = 0.0
         self._text: list[str] = []
         self._complete = False
+        self._truncated = False
         self._readable = asyncio.Event()
 
     def hand(self, text: str) -> None:
@@ -87,7 +88,7 @@ class Speaking:
         finally:
             if self._encoder is not None:
                 self._encoder.close()
-        self._tell(sp.WorkEnded(self._index, error))
+        self._tell(sp.WorkEnded(self._index, error, self._truncated))
 
     async def _speak(self) -> ErrorInfo | None:
         if self._loudness is not None:
@@ -104,6 +105,7 @@ class Speaking:
                     case PcmChunk():
                         await self._sound(item)
                     case End(reason=EndReason.COMPLETED | EndReason.LENGTH):
+                        self._truncated = item.reason is EndReason.LENGTH
                         await self._finish()
                         return None
                     case End(error=error):

@@ -31,6 +31,8 @@ SAMPLE_BYTES = 20 * 48_000
 SECONDS = 30.0
 """For measuring a voice; then the speech that waits for it goes on without."""
 
+_SPOKEN = (EndReason.COMPLETED, EndReason.LENGTH)
+
 KEPT = 64
 """Voices whose level is kept; beyond that the first that was measured is measured again."""
 
@@ -88,7 +90,7 @@ class VoiceLevels:
             async for item in speech:
                 if isinstance(item, PcmChunk):
                     pcm += item.pcm[: SAMPLE_BYTES - len(pcm)]
-                elif isinstance(item, End) and item.reason is not EndReason.COMPLETED:
+                elif isinstance(item, End) and item.reason not in _SPOKEN:
                     raise StageFailure(item.error or StageError("stage_stopped", "It stopped."))
                 if len(pcm) >= SAMPLE_BYTES:
                     break

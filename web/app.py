@@ -225,6 +225,7 @@ class Server:
             "object": "model",
             "created": 0,
             "owned_by": "antiphon",
+            "capabilities": list(self._deployment.capabilities),
         }
 
 

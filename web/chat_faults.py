@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from starlette.responses import Response
 
 from ..engines.chunks import StageError
-from .errors import envelope, refusal
+from ..engines.pipelines.absent import NO_MODEL, NO_RECOGNIZER
+from .errors import envelope, refusal, sentence
 
 _FIELD = re.compile(r"(tools|tool_choice)(\[\d+\])?(\.\w+)?(?=: )")
 """How a message begins that the stages write of a client's functions."""
@@ -61,6 +62,8 @@ def fault(error: StageError) -> Fault:
             # Here what a function is lies one level deeper.
             param = f"{found[1]}{found[2] or ''}.function{found[3]}"
         return Fault(status=400, code=code, message=param + message[found.end() :], param=param)
+    if code in (NO_MODEL.code, NO_RECOGNIZER.code):
+        return Fault(status=400, code=code, message=sentence(error))
     if error.retry_after_ms is not None:
         retry = error.retry_after_ms
         return Fault(status=503, code=code, message=message, retry_after_ms=retry)

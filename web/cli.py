@@ -1,4 +1,4 @@
-"""The command line: ``antiphon serve | say | transcribe | talk | doctor | models | replay | demo``."""
+"""The command line: ``antiphon serve | say | transcribe | talk | doctor | models | families | replay | demo``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from ..engines.catalog import UnknownModel, card, cards, default_cache_root, is_present
 from ..engines.deployment import Deployment, DeploymentError, load_deployment, models_named
 from ..engines.fetch import FetchError, fetch
+from ..engines.speech.families.table import table
 from ..realtime.recording import RecordingError, replay
 from .commands.arguments import add_commands
 from .commands.errors import CommandError
@@ -74,6 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     fetching.add_argument("names", nargs="*", metavar="NAME")
     _add_config(fetching)
     fetching.set_defaults(run=_models_fetch)
+
+    families = commands.add_parser("families", help="list the codec language models known")
+    families.set_defaults(run=_families)
 
     again = commands.add_parser("replay", help="play a recorded session to the core again")
     again.add_argument("file", type=Path)
@@ -171,6 +175,11 @@ def _models_fetch(args: argparse.Namespace) -> int:
     cache_root = default_cache_root(os.environ)
     for name in args.names or models_named(_deployment(args)):
         fetch(card(name), cache_root, Steps())
+    return OK
+
+
+def _families(_args: argparse.Namespace) -> int:
+    print(table(), end="")  # noqa: T201
     return OK
 
 

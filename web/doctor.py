@@ -21,7 +21,14 @@ from ..deploy.setup_env import (
     requirement_lines,
 )
 from ..engines.catalog import UnknownModel, card, is_present
-from ..engines.deployment import Deployment, DeploymentError, VllmConfig, models_named
+from ..engines.deployment import (
+    Deployment,
+    DeploymentError,
+    VllmConfig,
+    codec_lm_models,
+    models_named,
+)
+from ..engines.speech.tokens.settings import CodecTalkerConfig, is_folder
 from .machine import Machine, look, normalised
 from .reach import check_reach
 
@@ -86,13 +93,17 @@ def diagnose(
     """
     facts = machine or look(cache_root, host, port)
     accelerator = environ.get(ACCELERATOR, "cpu")
-    language_model = isinstance(deployment.stages.ar, VllmConfig)
+    talker = deployment.stages.talker
+    language_model = isinstance(talker, CodecTalkerConfig) or isinstance(
+        deployment.stages.ar, VllmConfig
+    )
     findings = [_python(facts), *_packages(facts, accelerator, language_model=language_model)]
     if language_model:
         findings += [*_torch(facts, accelerator), *_cpu(facts, accelerator)]
     return [
         *findings,
         *(_model(name, cache_root) for name in models_named(deployment)),
+        *(_model_folders(talker) if isinstance(talker, CodecTalkerConfig) else ()),
         _folder(facts, cache_root),
         _disk(facts),
         _memory(facts, language_model=language_model),
@@ -220,6 +231,19 @@ def _model(name: str, cache_root: Path) -> Finding:
     return Finding(
         check=check, ok=False, detail="not on this machine", mend=f"antiphon models fetch {name}"
     )
+
+
+def _model_folders(talker: CodecTalkerConfig) -> Iterator[Finding]:
+    """Models that are named by their folders."""
+    for key, named in codec_lm_models(talker).items():
+        if not is_folder(named):
+            continue
+        if (Path(named) / "config.json").is_file():
+            yield Finding(check=key, ok=True, detail=named)
+        else:
+            detail = f"{named} is not there, or has no config.json"
+            mend = f"download the model, and set {key} to its folder"
+            yield Finding(check=key, ok=False, detail=detail, mend=mend)
 
 
 def _folder(facts: Machine, cache_root: Path) -> Finding:

@@ -6,6 +6,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from ..engines.chunks import StageError
 from ..sessions.errors import ErrorInfo
 
 
@@ -43,6 +44,11 @@ def refusal(
         headers["WWW-Authenticate"] = "Bearer"
     body = envelope(message, kind, code, param=param, retry_after_ms=retry_ms)
     return JSONResponse(body, status_code=status, headers=headers)
+
+
+def sentence(error: StageError) -> str:
+    """Return the message of a stage as a sentence."""
+    return f"{error.message[:1].upper()}{error.message[1:].rstrip('.')}."
 
 
 def bad_request(error: ErrorInfo) -> Response:

@@ -47,6 +47,7 @@ COUNTERS = frozenset(
         "delayed",
         "delayed_ms",
         "dropped",
+        "dropped_tokens",
         "frames",
         "input_tokens",
         "late_ms",
@@ -60,8 +61,10 @@ COUNTERS = frozenset(
         "second_tries",
         "slow_audio_seconds",
         "taken",
+        "truncated",
         "underrun_ms",
         "underruns",
+        "utterances",
         "waited_ms",
         "warmed",
     }

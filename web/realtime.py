@@ -11,7 +11,7 @@ from ..realtime.secrets import Opened
 from ..realtime.service import RealtimeService
 from ..sessions.settings import SessionKind
 from .access import Gate, Refusal
-from .errors import refusal
+from .errors import refusal, sentence
 from .socket import StarletteSocket
 
 SUBPROTOCOL = "realtime"
@@ -36,6 +36,8 @@ class RealtimeRoute:
             guest = self._gate.admit_session(socket, offered)
             begins = guest.secret or Opened()
             kind = _kind(socket, begins)
+            if (lacks := self._service.lacks(kind)) is not None:
+                raise Refusal(400, lacks.code, sentence(lacks))
         except Refusal as refused:
             answer = refusal(refused.status, refused.code, refused.message)
             await socket.send_denial_response(answer)

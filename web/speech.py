@@ -178,7 +178,7 @@ class _Answer:
         return None
 
     async def _end(self, end: End) -> Response | None:
-        if end.reason is not EndReason.COMPLETED:
+        if end.reason not in (EndReason.COMPLETED, EndReason.LENGTH):
             return await self._fail(end.error or STOPPED)
         await self._sound(await self._file.finish())
         if self._asked.events:
@@ -188,7 +188,11 @@ class _Answer:
                 "output_tokens": self._words,
                 "total_tokens": heard + self._words,
             }
-            await self._event({"type": "speech.audio.done", "usage": usage})
+            done: dict[str, object] = {"type": "speech.audio.done", "usage": usage}
+            if end.reason is EndReason.LENGTH:
+                # The model did not come to an end: some of the text may be missing.
+                done["truncated"] = True
+            await self._event(done)
         await self._write(b"", more=False)
         return None
 
@@ -253,6 +257,8 @@ def failed(error: StageError) -> Response:
     """Return the answer to a request that a stage could not serve, ahead of any audio."""
     if error.code == "voice_unknown":
         return refusal(400, "invalid_value", f"voice: {error.message}.", param="voice")
+    if error.code == "speed_unsupported":
+        return refusal(400, "invalid_value", f"{error.message}.", param="speed")
     if error.retry_after_ms is None:
         return refusal(500, error.code, error.message)
     return refusal(

@@ -17,8 +17,9 @@ from ..codecs.media import MediaError, MediaMissing
 from ..engines.chunks import End, EndReason, Segment, StageError
 from ..engines.deployment import Limits
 from ..engines.pipeline import Pipeline
+from ..engines.pipelines.absent import NO_RECOGNIZER
 from ..engines.stage import StageFailure
-from .errors import envelope, refusal
+from .errors import envelope, refusal, sentence
 from .leaving import NOBODY, ClientLeft, LiveResponse, while_here
 from .transcription_form import Asked, parse_form
 from .transcripts import Transcribed, as_body, delta_event, done_event, sse
@@ -235,6 +236,9 @@ def _refused(error: Failure) -> Response:
     failure = error.error
     if failure.code in _PARAMS:
         return refusal(400, failure.code, failure.message, param=_PARAMS[failure.code])
+    if failure.code == NO_RECOGNIZER.code:
+        # Not 5xx: clients repeat those by themselves, with the whole upload.
+        return refusal(400, failure.code, sentence(failure))
     if failure.retry_after_ms is not None:
         seconds = math.ceil(failure.retry_after_ms / 1000)
         return refusal(503, failure.code, failure.message, retry_after_s=seconds)

@@ -15,7 +15,6 @@ from ..deployment import Code2wavConfig
 from ..flow import Flow
 from ..scheduling.costs import Costs
 from ..scheduling.ramp import ChunkRule, Fixed, Ramp, RampRules
-from ..scheduling.windows import Windows
 from ..stage import StageStream
 from ..streams import Inbox
 
@@ -29,11 +28,30 @@ BLOCKED_SECONDS = 0.002
 """A ``send`` that takes longer has waited: the next part may have been ready long since."""
 
 
+class Held(Protocol):
+    """How many frames of a stream are held: those of :class:`..scheduling.windows.Windows`."""
+
+    @property
+    def have(self) -> int:
+        """Frames that can be decoded now."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Whether these are all that will come of their clause."""
+        ...
+
+    @property
+    def held(self) -> int:
+        """Frames of all clauses that are not decoded yet."""
+        ...
+
+
 class Frames(Protocol):
     """Latents that were taken in and not yet decoded."""
 
     @property
-    def windows(self) -> Windows:
+    def windows(self) -> Held:
         """Which of them can be decoded."""
         ...
 
@@ -132,7 +150,7 @@ class ChunkChoice:
         self._spare = spare
         careful_ms = max(rules.margin_ms, CAREFUL_MARGIN_MS)
         self._careful = Ramp(replace(rules, margin_ms=careful_ms), costs)
-        self._largest = config.ladder[-1]
+        self._largest = config.sizes[-1]
         self.most = context + held_bound(config, frame_ms)
         """Frames to hold at most, but for the last part taken in."""
 
@@ -141,11 +159,11 @@ class ChunkChoice:
         self._first_at: float | None = None
         self._rule: ChunkRule = Ramp(rules, costs)
         if config.rule == "fixed":
-            self._rule = Fixed(config.ladder)
+            self._rule = Fixed(config.sizes)
         elif flow is None:
-            self._rule = Fixed(config.ladder[-1:])
+            self._rule = Fixed(config.sizes[-1:])
 
-    def next(self, windows: Windows, *, full: bool) -> tuple[int, float | None]:
+    def next(self, windows: Held, *, full: bool) -> tuple[int, float | None]:
         """Frames to decode, or 0 and how long, in ms, to wait for more of them at most.
 
         ``full``: no more are taken in, so there is nothing to wait for.
@@ -222,7 +240,7 @@ def rules_of(config: Code2wavConfig, frame_ms: float) -> RampRules:
     """The rules of a deployment, for frames of so much audio."""
     return RampRules(
         frame_ms=frame_ms,
-        sizes=config.ladder,
+        sizes=config.sizes,
         margin_ms=float(config.margin_ms),
         smooth=config.continuity == "smooth",
         max_first_delay_ms=float(config.max_first_delay_ms),
@@ -235,7 +253,7 @@ def held_bound(config: Code2wavConfig, frame_ms: float) -> int:
     Two of the largest chunk, so that one can be chosen; and all that a smooth start may
     wait for.
     """
-    largest = config.ladder[-1]
+    largest = config.sizes[-1]
     return largest + max(largest, math.ceil(config.max_first_delay_ms / frame_ms))
 
 

@@ -90,7 +90,7 @@ class Code2wavStage:
         self._worker = Worker("code2wav", config.concurrency, clock=clock)
         self._rack = Rack("code2wav", self._load, keep)
         self._shelf.on_removed(self._rack.drop)
-        self._made = ChunkCounts(config.ladder)
+        self._made = ChunkCounts(config.sizes)
 
     async def start(self) -> None:
         """Load the default voice's decoder, warm up, and measure what a chunk takes.
@@ -130,7 +130,7 @@ class Code2wavStage:
     async def warm(self) -> None:
         """Make the next chunk as quick as if another had just been decoded."""
         if (loaded := self._rack.default) is not None:
-            await self._worker.warm(lambda: loaded.decoder.warm_up(self._config.ladder[:1]))
+            await self._worker.warm(lambda: loaded.decoder.warm_up(self._config.sizes[:1]))
 
     async def close(self) -> None:
         """End every stream with an error and free the models. Idempotent."""
@@ -152,7 +152,7 @@ class Code2wavStage:
 
     def _load(self, offer: Offer) -> _Loaded:
         decoder = Decoder(offer.load_decoder(self._config.threads))
-        ladder, batch = self._config.ladder, self._config.batch
+        ladder, batch = self._config.sizes, self._config.batch
         decoder.warm_up(ladder)
         fixed_ms, frame_ms = decoder.costs_ms(ladder)
         pays = batch > 1 and decoder.batch_pays(ladder[len(ladder) // 2], batch)

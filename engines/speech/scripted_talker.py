@@ -149,7 +149,7 @@ class ScriptedCode2wavStage(_ScriptedStage[Latents, SpokenWords | PcmChunk]):
         self._rules = code2wav or Code2wavConfig()
         self._costs = Costs(fixed_ms=config.decode_fixed_ms, frame_ms=config.decode_frame_ms)
         self._decoder = PlayedDecoder()
-        self._made = ChunkCounts(self._rules.ladder)
+        self._made = ChunkCounts(self._rules.sizes)
         # Two seconds, so that a chunk of up to one may begin anywhere in the first.
         times = np.arange(2 * OUTPUT_RATE) / OUTPUT_RATE
         wave = LOUDNESS * np.sin(2 * np.pi * config.hertz * times)
@@ -251,7 +251,7 @@ class PlayedDecoder:
         try:
             await asyncio.sleep(ms / 1000)
         finally:
-            if self._queue.should_hold(due, loop.time()):
+            if self._queue.should_hold(due, loop.time(), loop.time()):
                 # As a worker does: the next chunk of this stream may be the most urgent.
                 loop.call_later(0.001, lambda: self._next(loop.time()))
             else:

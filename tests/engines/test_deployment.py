@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import msgspec
@@ -17,10 +18,13 @@ from antiphon.engines.deployment import (
     TalkerConfig,
     VllmConfig,
     WhisperConfig,
+    codec_lm_models,
     load_deployment,
     models_named,
     parse_deployment,
 )
+from antiphon.engines.speech.families.family import FAMILIES
+from antiphon.engines.speech.tokens.settings import CodecTalkerConfig
 
 FILES = sorted((Path(__file__).parents[2] / "deploy").glob("*.yaml"))
 
@@ -33,7 +37,8 @@ def test_nothing_said_is_the_default() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_our_own_files_load(file: Path) -> None:
-    assert load_deployment(file).pipeline == "cascade"
+    codec_lm = file.stem in ("neutts", "orpheus")
+    assert load_deployment(file).pipeline == ("codec-lm" if codec_lm else "cascade")
 
 
 def test_the_default_file_states_the_defaults() -> None:
@@ -70,6 +75,34 @@ def test_models_of_more_voices_are_fetched_too() -> None:
         {"stages": {"talker": talker, "recognizer": {"use": "scripted"}, "ar": {"use": "scripted"}}}
     )
     assert models_named(deployment) == ("piper-joe", "kokoro-ja")
+
+
+CODEC_LM = {"use": "codec-lm", "family": "orpheus", "model": "snac-lm", "codec": "snac"}
+
+
+def test_models_of_a_codec_language_model_are_folders_or_of_the_catalogue(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    file = tmp_path / "deployment.yaml"
+    talker = dict(CODEC_LM, model="here/../here", codec="snac")
+    stages = {"recognizer": {"use": "none"}, "ar": {"use": "none"}, "talker": talker}
+    file.write_text(json.dumps({"pipeline": "codec-lm", "stages": stages}))
+    deployment = load_deployment(file)
+    assert models_named(deployment) == ("snac",)
+    named = deployment.stages.talker
+    assert isinstance(named, CodecTalkerConfig)
+    assert codec_lm_models(named)["stages.talker.model"] == str(tmp_path / "here/../here")
+    assert deployment.capabilities == ("speech",)
+    talker["model"] = "./elsewhere"
+    file.write_text(json.dumps({"stages": stages}))
+    named = load_deployment(file).stages.talker
+    assert isinstance(named, CodecTalkerConfig)
+    assert named.model == str(Path.cwd() / "elsewhere")
+
+
+def test_what_is_served_follows_from_the_stages() -> None:
+    assert Deployment().capabilities == ("speech", "transcription", "chat", "realtime")
+    deaf = parse_deployment({"stages": {"recognizer": {"use": "none"}}})
+    assert deaf.capabilities == ("speech", "chat", "realtime")
 
 
 def test_files_of_the_access_lie_beside_the_deployment(tmp_path: Path) -> None:
@@ -119,6 +152,22 @@ def test_files_of_the_access_lie_beside_the_deployment(tmp_path: Path) -> None:
         (
             {"stages": {"talker": {"use": "scripted", "chunk_ms": 10}}},
             "stages.talker.chunk_ms: expected `int` >= 20",
+        ),
+        (
+            {"pipeline": "codec-lm"},
+            "stages.talker.use: expected codec-lm, as the pipeline is codec-lm",
+        ),
+        (
+            {"stages": {"talker": CODEC_LM | {"family": "choir"}}},
+            f"stages.talker.family: expected one of {', '.join(FAMILIES)}, got choir",
+        ),
+        (
+            {"stages": {"talker": CODEC_LM | {"top_p": 0}}},
+            "stages.talker.top_p: expected `float` > 0.0",
+        ),
+        (
+            {"stages": {"recognizer": {"use": "none", "delay_ms": 1}}},
+            "unknown key `stages.recognizer.delay_ms`",
         ),
         ({"access": {"key": "x"}}, "unknown key `access.key`"),
         ({"access": {"keys": "x"}}, "access.keys: expected `array`, got `str`"),

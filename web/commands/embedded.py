@@ -292,5 +292,5 @@ async def _decode(recording: Recording, stream: Transcription, done: Transcribed
 
 
 def _require_completed(end: End) -> None:
-    if end.reason is not EndReason.COMPLETED:
+    if end.reason not in (EndReason.COMPLETED, EndReason.LENGTH):
         raise StageFailure(end.error or StageError("stopped", "it was stopped"))

@@ -116,7 +116,7 @@ def test_a_stream_that_is_full_does_not_wait_for_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("paced", "spare", "frames"), [(False, True, 4), (False, False, 8), (True, False, 4)]
+    ("paced", "spare", "frames"), [(False, True, 4), (False, False, 16), (True, False, 4)]
 )
 def test_speech_for_nobody_begins_with_more_where_others_are_at_work(
     paced: bool, spare: bool, frames: int

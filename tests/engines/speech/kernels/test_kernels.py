@@ -8,9 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from tests.support.decoders import difference, random_codes, streamed, tiny_snac
 from torch import Tensor
 from torch.nn import functional
 
+from antiphon.engines.speech.decoders.snac import decoder_of as snac_decoder
 from antiphon.engines.speech.kernels import codebooks, residual, snake, transposed
 from antiphon.engines.speech.kernels.codebooks import CodebookSum, codebook_tables
 from antiphon.engines.speech.kernels.dispatch import Kernel, agree, references_only
@@ -169,6 +171,26 @@ def test_trials_pass_and_notice_a_wrong_kernel(
     monkeypatch.setattr(launched, "launch", wrong)
     with pytest.raises(ArithmeticError, match="differs from the reference"):
         kernel.trial(interpreter)
+
+
+def test_a_decoder_of_kernels_gives_what_a_whole_decode_gives(
+    interpreter: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: set[str] = set()
+
+    def serves(kernel: Kernel, values: Tensor) -> bool:
+        served.add(kernel.name)
+        return True
+
+    # The interpreter takes its time: of short steps.
+    rates = {"encoder_rates": [4, 2], "decoder_rates": [4, 2], "decoder_dim": 16}
+    decoder = snac_decoder(tiny_snac(dtype=torch.float32, **rates))
+    codes = random_codes(decoder, 8, frame=4)
+    whole = decoder.decode(codes)
+    monkeypatch.setattr(Kernel, "serves", serves)
+    ours = np.concatenate(streamed(decoder, codes, (5,)))
+    assert difference(ours, whole) < 1e-5
+    assert served == {kernel.name for kernel in KERNELS}
 
 
 # The choice.
