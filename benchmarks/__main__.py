@@ -18,7 +18,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NAMES = ("voice_to_voice", "chunk_rules", "sessions", "speech", "transcription", "protocol")
+NAMES = (
+    "voice_to_voice",
+    "chunk_rules",
+    "code2wav",
+    "sessions",
+    "speech",
+    "transcription",
+    "protocol",
+)
 
 MISSED = "MISSED "
 """How a line begins in which a benchmark says what it missed."""

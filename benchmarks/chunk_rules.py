@@ -29,6 +29,8 @@ from pathlib import Path
 from benchmarks.chunk_judge import FASTER, OURS, Result, broken, measure
 from benchmarks.chunk_plots import draw
 from benchmarks.chunk_tables import by_family, cases, even_table, table
+from benchmarks.chunk_talkers import RATES, talkers
+from benchmarks.chunk_talkers import SHORT_RATES as SHORT_TOKEN_RATES
 from benchmarks.chunk_traces import RATIOS, SHORT_RATIOS, recorded, synthetic
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -72,8 +74,10 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="put tables and plots into docs/")
     args = parser.parse_args()
     ratios, replies = (SHORT_RATIOS, 3) if args.short else (RATIOS, 6)
+    rates = SHORT_TOKEN_RATES if args.short else RATES
     results = [measure(case) for case in recorded()]
     results += [measure(case) for case in synthetic(args.seed, ratios=ratios, replies=replies)]
+    results += [measure(case) for case in talkers(args.seed, rates=rates, replies=replies)]
     if args.verbose:
         print(cases(results))
     text = report(results)

@@ -10,6 +10,7 @@ from benchmarks import chunk_judge, chunk_rules
 from benchmarks.chunk_judge import OURS, REPORTED, RULES, Maker, broken, measure
 from benchmarks.chunk_policies import Table
 from benchmarks.chunk_sim import Trace
+from benchmarks.chunk_talkers import talkers
 from benchmarks.chunk_traces import Case, even, recorded, synthetic
 
 SEED = 7
@@ -26,6 +27,7 @@ def wrong_with(*sizes: int) -> list[str]:
 
 def test_ours_keeps_its_promise() -> None:
     cases = [*synthetic(SEED, ratios=(0.8,), replies=2), *recorded()]
+    cases += talkers(SEED, rates=(90.0,), replies=2)
     results = [measure(case) for case in cases]
     assert [each for ours in OURS for result in results for each in broken(result, ours)] == []
 
@@ -52,6 +54,10 @@ def few(seed: int, *, ratios: tuple[float, ...], replies: int) -> Iterator[Case]
     yield CASE
 
 
+def nobody(seed: int, *, rates: tuple[float, ...], replies: int) -> Iterator[Case]:
+    yield from ()
+
+
 def breaking(first: Trace) -> Maker:
     return lambda trace: Table(1, 25)
 
@@ -67,6 +73,7 @@ def test_the_exit_status_tells_and_plots_are_drawn(
     monkeypatch.setitem(chunk_judge.RULES, REPORTED, ours)
     monkeypatch.setattr(chunk_rules, "synthetic", few)
     monkeypatch.setattr(chunk_rules, "recorded", lambda: iter(()))
+    monkeypatch.setattr(chunk_rules, "talkers", nobody)
     monkeypatch.setattr("sys.argv", ["chunk_rules", "--out", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         chunk_rules.main()

@@ -183,8 +183,10 @@ def test_a_decoder_of_kernels_gives_what_a_whole_decode_gives(
         return True
 
     # The interpreter takes its time: of short steps.
-    rates = {"encoder_rates": [4, 2], "decoder_rates": [4, 2], "decoder_dim": 16}
-    decoder = snac_decoder(tiny_snac(dtype=torch.float32, **rates))
+    model = tiny_snac(
+        dtype=torch.float32, encoder_rates=[4, 2], decoder_rates=[4, 2], decoder_dim=16
+    )
+    decoder = snac_decoder(model)
     codes = random_codes(decoder, 8, frame=4)
     whole = decoder.decode(codes)
     monkeypatch.setattr(Kernel, "serves", serves)
