@@ -192,8 +192,12 @@ def _mono(values: NDArray[Any], kind: _Kind) -> Samples:
     return cast(Samples, floats.reshape(-1, kind.channels).mean(axis=1))
 
 
-def open_container(source: BinaryIO, containers: Sequence[str]) -> Container | None:
+def open_container(
+    source: BinaryIO, containers: Sequence[str], codecs: Sequence[str] = _CODECS
+) -> Container | None:
     """Return the file opened as one of ``containers``, or ``None`` if it is none.
+
+    ``codecs``: the only ones that are tried.
 
     Raises:
         ImportError: PyAV is not there.
@@ -205,7 +209,7 @@ def open_container(source: BinaryIO, containers: Sequence[str]) -> Container | N
     _bound_allocations(Path(av.__file__).parent)
     options = {
         "format_whitelist": ",".join(containers),
-        "codec_whitelist": ",".join(_CODECS),
+        "codec_whitelist": ",".join(codecs),
         "protocol_whitelist": "none",
         "max_streams": "64",
     }

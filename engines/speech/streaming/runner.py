@@ -138,6 +138,10 @@ class StreamRunner:
         like = next((p for p in body.parameters() if p.is_floating_point()), torch.empty(0))
         like = like.detach()
         self._device = like.device
+        if self._device.type == "cuda":
+            # TF32, cuDNN's default, is off by a thousandth of a float32 convolution, more than
+            # a decoder that is told to be exact may be.
+            torch.backends.cudnn.allow_tf32 = False
         self._silence = as_samples(like.new_zeros(0))
         rates = [part.before for part in body.modules() if isinstance(part, StreamLayer)]
         rates.append(body.after)
