@@ -1,3 +1,5 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 """Codes of our own talker: to latents of a Piper voice, and these to sound by its decoder.
 
 A stretch of latents is computed once and kept as long as it is context. The voice's decoder is
@@ -5,11 +7,13 @@ given its stretches with their context on both sides, of which it makes what it 
 whole; see :mod:`..voices.piper`. It runs on the CPU, whatever device is asked for: so short is
 its work that it isn't worth the way.
 
-The folder holds ``codec.json``, ``codec.safetensors`` and the second half of the voice.
+The folder holds ``codec.json``, ``codec.safetensors`` and the second half of a voice; without one
+it is that of the catalogue's ``piper-joe``.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +24,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ...catalog import default_cache_root, require
 from ...chunks import Samples, StageError
 from ...stage import StageFailure
-from ..voices.family import VoiceDecoder
+from ..voices.family import VOICE_FILE, VoiceDecoder
 from ..voices.piper import load_decoder
 from .decoder import Codes, DecoderCard, DecoderOptions, DecoderState
 from .folder import fill, read_weights, unusable
@@ -32,6 +37,9 @@ NAME = "joe-codes"
 
 SHAPE_FILE = "codec.json"
 WEIGHTS_FILE = "codec.safetensors"
+
+VOICE = "piper-joe"
+"""Whose latents these are, where the folder has no voice."""
 
 
 @dataclass(slots=True, eq=False)
@@ -167,11 +175,24 @@ class JoeDecoder:
     def _sound(self, latents: NDArray[np.float32], left: int, right: int) -> Samples:
         if latents.shape[1] <= left + right:
             return np.zeros(0, np.float32)
-        return self._voice.run(np.ascontiguousarray(latents[np.newaxis]), left, right)[0]
+        made: Samples = self._voice.run(np.ascontiguousarray(latents[np.newaxis]), left, right)[0]
+        return made
 
 
 def load(folder: Path, options: DecoderOptions) -> JoeDecoder:
     """As :meth:`.decoder.DecoderModule.load`."""
+    net, voice = read_net(folder), folder
+    if not (folder / VOICE_FILE).exists():
+        voice = require(VOICE, default_cache_root(os.environ))[1]
+    return JoeDecoder(net, load_decoder(voice, options.threads))
+
+
+def read_net(folder: Path) -> LatentNet:
+    """What makes latents of codes, out of a folder.
+
+    Raises:
+        StageFailure: it isn't there, or can't be read.
+    """
     try:
         shape = msgspec.json.decode((folder / SHAPE_FILE).read_bytes(), type=LatentShape)
     except (OSError, msgspec.MsgspecError) as error:
@@ -179,7 +200,7 @@ def load(folder: Path, options: DecoderOptions) -> JoeDecoder:
     net = LatentNet(shape)
     weights = read_weights(folder, (WEIGHTS_FILE,))
     fill(net, {name: tensor.float() for name, tensor in weights.items()}, folder)
-    return JoeDecoder(net, load_decoder(folder, options.threads))
+    return net.requires_grad_(False)
 
 
 def load_encoder(folder: Path, options: DecoderOptions) -> NoReturn:

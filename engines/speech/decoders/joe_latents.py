@@ -1,3 +1,5 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 """From codes of our own talker to latents of a Piper voice: what a code sounds like.
 
 A step of codes stands for several frames of latents, and depends on the steps beside it. Latents
@@ -30,7 +32,7 @@ class LatentShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     reach: int = 2
     """Steps to each side by which the sound of a code depends on others."""
 
-    hidden: int = 256
+    hidden: int = 512
     """Of the part that isn't linear."""
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ its teacher says.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from ..tokens.layout import Layout, Slot
 from ..tokens.rules import Script
@@ -33,7 +34,7 @@ class JoeReader:
 
     def __init__(self, vocabulary: Vocabulary, marks: Mapping[str, int]) -> None:
         """Raises ``StageFailure`` where piper is not installed."""
-        blocks = tuple(numbered(vocabulary, lambda n, b=book: code_name(b, n)) for book in (0, 1))
+        blocks = tuple(numbered(vocabulary, partial(code_name, book)) for book in (0, 1))
         self.layout = Layout((Slot(0), Slot(1)), blocks, steps=1, codebooks=2)
         self.stop = (marks["stop"],)
         self._begin, self._ask = marks["begin"], marks["ask"]
@@ -47,9 +48,10 @@ class JoeReader:
             ValueError: there is no such voice, or nothing in the text can be pronounced.
         """
         named_voice(asked, VOICES, "joe-lm")
-        first, *others = self._script(asked.text) or [None]
-        if first is None:
+        units = self._script(asked.text)
+        if not units:
             raise ValueError("text: expected something that can be pronounced")
+        first, *others = units
         script = Script(ask=self._ask, each=1, tokens=tuple(others))
         return Prompt(tokens=[self._begin, first], script=script)
 
@@ -72,7 +74,7 @@ class JoeReader:
 
 FAMILY = Family(
     name="joe-lm",
-    summary="ours, 7 million parameters, of the voice piper-joe; experimental",
+    summary="ours, 6 million parameters, of the voice piper-joe; experimental",
     architectures=("LlamaForCausalLM",),
     codec="joe-codes",
     licences=Licences(code="Apache-2.0", model="CC0-1.0", codec="CC0-1.0"),

@@ -1,3 +1,5 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 """Our own talker's codes: any stretches of them make what the whole makes."""
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from antiphon.engines.speech.families.binding import bind
@@ -28,6 +30,7 @@ class Names:
     """A vocabulary of nothing but marks."""
 
     size = len(NAMES)
+    opening = ()
 
     def find(self, name: str) -> int | None:
         """The id of a token by its exact text."""
@@ -36,6 +39,10 @@ class Names:
     def encode(self, text: str) -> list[int]:
         """No text is ever encoded."""
         raise AssertionError(f"asked for the tokens of {text!r}")
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The names of some tokens."""
+        return "".join(NAMES[each] for each in tokens)
 
 
 @pytest.fixture(scope="module")
