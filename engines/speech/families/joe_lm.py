@@ -85,6 +85,8 @@ FAMILY = Family(
     },
     read=JoeReader,
     languages=("en",),
+    # It asks between frames.
+    markup=True,
     voices=VOICES,
     sampling=TokenSampling(temperature=0.3, top_k=20),
     context_tokens=1024,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pytest
+import torch
 
 from antiphon.engines.speech.families.binding import bind
 from antiphon.engines.speech.families.family import PromptRequest, Reader, family
 from antiphon.engines.speech.families.joe_units import ANY, ASK, BEGIN, STOP, code_name, pair_name
+from antiphon.engines.speech.tokens.rows import Row, Ruler
+from antiphon.engines.speech.tokens.rules import Rules
 
 CODES = 4
 PAIRS = [
@@ -61,6 +65,17 @@ def test_first_sound_is_the_prompt_and_the_others_are_its_script(reader: Reader)
     assert names(prompt.script.tokens) == ["<|ˈɛ>s|>", "<|s>*|>", "<|.>$|>"]
     assert (NAMES[prompt.script.ask], prompt.script.each) == (ASK, 1)
     assert reader.stop == (NAMES.index(STOP),)
+
+
+def test_it_may_ask_between_frames(reader: Reader) -> None:
+    prompt, known = reader.prompt(PromptRequest(text="Yes.")), family("joe-lm")
+    assert prompt.script is not None
+    frames = tuple((each.base, each.size) for each in reader.layout.blocks)
+    rules = Rules(frames=frames, ends=reader.stop, markup=known.markup, script=prompt.script)
+    ruler, logits = Ruler(), torch.zeros(1, len(NAMES))
+    ruler.put(0, Row(rules, prompt.tokens, []))
+    ruler.apply(logits)
+    assert logits[0, prompt.script.ask] > -math.inf
 
 
 def test_sounds_that_are_not_known_are_left_out(reader: Reader) -> None:
