@@ -37,7 +37,7 @@ def test_nothing_said_is_the_default() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_our_own_files_load(file: Path) -> None:
-    codec_lm = file.stem in ("neutts", "orpheus")
+    codec_lm = file.stem in ("joe-lm", "neutts", "orpheus")
     assert load_deployment(file).pipeline == ("codec-lm" if codec_lm else "cascade")
 
 
