@@ -173,11 +173,11 @@ async def run(asked: argparse.Namespace) -> list[Cell]:
                 # Models are slow the first time.
                 await measure(pool, client, TEXTS["1"][0], max(asked.clients), 1, Told())
             for sentences, parts in TEXTS.items():
+                text = " ".join(parts)
                 for clients in asked.clients:
                     requests = SHORT_REQUESTS if asked.short else _requests(clients)
                     told = {name: Told() for name in servers}
                     for _, (name, client) in product(range(rounds), servers.items()):
-                        text = " ".join(parts)
                         await measure(pool, client, text, clients, requests, told[name])
                     for name in servers:
                         cells.append(cell_of(name, sentences, clients, told[name]))

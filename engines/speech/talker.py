@@ -228,7 +228,7 @@ class TalkerStage:
             return await worker.run(half.draft, part, request.speed, voice, due=due), held_ms
 
         def room() -> int:
-            return DRAFTS_AHEAD if worker.spare and not (flow is None or flow.paced) else 1
+            return DRAFTS_AHEAD if _alone(worker, flow) else 1
 
         return Ahead[str, _Drafted](room).run(_parts(inbox), begin)
 
@@ -241,8 +241,8 @@ class TalkerStage:
         self._clauses += 1
         frame_ms = half.model.frame_ms
         while draft.left:
-            alone = worker.spare and not (flow is None or flow.paced)
-            size = _window(draft, flow, frame_ms, AHEAD_ALONE if alone else AHEAD)
+            ahead = AHEAD_ALONE if _alone(worker, flow) else AHEAD
+            size = _window(draft, flow, frame_ms, ahead)
             due = None if flow is None else flow.speak_due
             latents = await worker.run(draft.next, size, due=due)
             ms = latents.frames.shape[1] * frame_ms
@@ -258,6 +258,11 @@ class TalkerStage:
 
     def _worker_of(self, half: VoiceTalker) -> Worker:
         return self._slow if half.model.slow else self._worker
+
+
+def _alone(worker: Worker, flow: Flow | None) -> bool:
+    """Whether nobody else needs the thread now, and nobody hears the speech as it comes."""
+    return worker.spare and not (flow is None or flow.paced)
 
 
 async def _parts(inbox: Inbox[Clause]) -> AsyncGenerator[str, None]:
