@@ -16,6 +16,8 @@ import msgspec
 import yaml
 from msgspec import Meta
 
+from .diffusion.named import PLACEHOLDERS
+from .media import MediaConfig
 from .speech.families.family import FAMILIES
 from .speech.tokens.settings import CodecTalkerConfig, beside, is_folder
 
@@ -366,6 +368,8 @@ class Deployment(_Strict, frozen=True, kw_only=True):
     pacing: Pacing = Pacing()
     limits: Limits = Limits()
     access: Access = Access()
+    media: MediaConfig | None = msgspec.field(default_factory=MediaConfig)
+    """Pictures and clips; ``null``: none."""
 
     @property
     def hears(self) -> bool:
@@ -418,6 +422,7 @@ def parse_deployment(data: object) -> Deployment:
     _check_access(deployment.access)
     _check_ladder(deployment.stages.code2wav.sizes)
     _check_talker(deployment)
+    _check_media(deployment)
     return deployment
 
 
@@ -508,6 +513,28 @@ def _check_talker(deployment: Deployment) -> None:
         )
 
 
+def _check_media(deployment: Deployment) -> None:
+    if deployment.media is not None and deployment.model in deployment.media.models:
+        raise DeploymentError(
+            f"media.models.{deployment.model}: the name is taken; it is that of `model`"
+        )
+
+
+def _media_with_paths(media: MediaConfig, folder: Path) -> MediaConfig:
+    models = {
+        name: each
+        if each.path in PLACEHOLDERS
+        else msgspec.structs.replace(each, path=str(folder / Path(each.path).expanduser()))
+        for name, each in media.models.items()
+    }
+    secret = media.webhook_secret_file
+    return msgspec.structs.replace(
+        media,
+        models=models,
+        webhook_secret_file=None if secret is None else str(folder / secret),
+    )
+
+
 def _with_paths(deployment: Deployment, folder: Path) -> Deployment:
     """Take files that a deployment names from beside its own file."""
     names = ("keys_file", "tls_certificate", "tls_key")
@@ -520,7 +547,8 @@ def _with_paths(deployment: Deployment, folder: Path) -> Deployment:
             talker, model=beside(talker.model, folder), codec=beside(talker.codec, folder)
         )
         stages = msgspec.structs.replace(stages, talker=talker)
-    return msgspec.structs.replace(deployment, access=access, stages=stages)
+    media = deployment.media and _media_with_paths(deployment.media, folder)
+    return msgspec.structs.replace(deployment, access=access, stages=stages, media=media)
 
 
 def _name_the_key(message: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -98,6 +99,14 @@ class Gate:
     def keyed(self) -> bool:
         """Whether a key is needed."""
         return bool(self._keys)
+
+    def owner_of(self, connection: HTTPConnection) -> str:
+        """A digest of the key that a client sent; empty where no key is needed."""
+        offered: Sequence[str] = connection.scope.get("subprotocols", ())
+        for each in credentials(connection.headers, offered):
+            if self._keys and each.value in self._keys:
+                return hashlib.sha256(each.value.encode()).hexdigest()
+        return ""
 
     def admit_request(self, request: HTTPConnection) -> None:
         """Let an HTTP request of the API pass: a key opens it, a secret does not.

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import importlib
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -20,6 +21,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..engines.deployment import Deployment
+from ..engines.jobs.desk import Desk
+from ..engines.media import MediaConfig, served_models
 from ..engines.pipeline import Pipeline
 from ..engines.stage import StageFailure
 from ..realtime.secrets import SecretStore
@@ -31,6 +34,9 @@ from .chat import ChatRoute
 from .client_secrets import ClientSecretRoutes
 from .errors import http_error, not_allowed, not_found
 from .measures import LAGS, Histogram, Measures
+from .media.cards import card_of
+from .media.routes import media_routes
+from .media.service import MediaService
 from .metrics import CONTENT_TYPE, Metrics
 from .realtime import RealtimeRoute
 from .request_ids import RequestIds
@@ -70,11 +76,14 @@ class Server:
         recordings: Path | None = None,
         *,
         keys: Keys | None = None,
+        jobs: Jobs | None = None,
     ) -> None:
-        """``keys`` are those of the deployment, read from its file here if not given.
+        """``keys`` are those of the deployment, read from its file here if not given. ``jobs``:
+        where pictures and clips are made; without, there are none.
 
         Raises:
             DeploymentError: the file of keys can't be used.
+            StageFailure: a model of pictures or clips can't be.
         """
         access = deployment.access
         self._deployment = deployment
@@ -91,6 +100,7 @@ class Server:
         self._transcriptions = TranscriptionRoutes(pipeline, deployment.limits)
         self._chat = ChatRoute(pipeline, deployment)
         self._voices = VoiceRoutes(pipeline, self._is_operator)
+        self.media = _media(deployment.media, jobs, self._gate)
         lags = Histogram(LAGS)
         self._watchdog = Watchdog(lags.observe)
         self._metrics = Metrics(measures, self.service, pipeline, self._watchdog, lags)
@@ -135,6 +145,7 @@ class Server:
             *self._voices.routes(),
             *self._speech.routes(),
             *self._chat.routes(),
+            *(media_routes(self.media) if self.media is not None else ()),
             *(WebSocketRoute(path, self._realtime.serve) for path in SOCKETS),
             WebSocketRoute("/v1/audio/speech/stream", self._speech_stream.serve),
             Mount("/static", StaticFiles(directory=STATIC)),
@@ -152,17 +163,23 @@ class Server:
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
             await self._pipeline.close()
+            if self.media is not None:
+                await self.media.close()
 
     async def _start(self) -> None:
         try:
             await asyncio.to_thread(self._load)
-            await self._pipeline.start()
+            await asyncio.gather(self._pipeline.start(), self._start_media())
         except StageFailure as failure:
             self._failure = failure.error.message
         except Exception:
             logger.exception("the pipeline did not start")
             self._failure = "the pipeline did not start"
         self.on_started(self._failure)
+
+    async def _start_media(self) -> None:
+        if self.media is not None:
+            await self.media.start()
 
     def _load(self) -> None:
         """Load what requests need, so that the first one need not."""
@@ -211,22 +228,40 @@ class Server:
         return self._gate.keyed or _is_local(request)
 
     async def _models(self, _request: Request) -> Response:
-        return JSONResponse({"object": "list", "data": [self._card()]})
+        return JSONResponse({"object": "list", "data": list(self._cards().values())})
 
     async def _model(self, request: Request) -> Response:
-        name = request.path_params["model"]
-        if name != self._deployment.model:
-            return await not_found(request, None)
-        return JSONResponse(self._card())
+        card = self._cards().get(request.path_params["model"])
+        return JSONResponse(card) if card else await not_found(request, None)
 
-    def _card(self) -> dict[str, object]:
+    def _cards(self) -> dict[str, dict[str, object]]:
+        own: dict[str, object] = {"capabilities": list(self._deployment.capabilities)}
+        said = {self._deployment.model: own}
+        if self.media is not None:
+            said |= {each.name: card_of(each) for each in self.media.models.values()}
         return {
-            "id": self._deployment.model,
-            "object": "model",
-            "created": 0,
-            "owned_by": "antiphon",
-            "capabilities": list(self._deployment.capabilities),
+            name: {"id": name, "object": "model", "created": 0, "owned_by": "antiphon", **more}
+            for name, more in said.items()
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Where pictures and clips are made."""
+
+    desk: Desk
+    worker: Sequence[str] | None = None
+    """The command of the server's own worker; without, others do the jobs."""
+
+    hooks: bool = False
+    """Whether workers can tell of ends; see ``media.webhook_secret_file``."""
+
+
+def _media(config: MediaConfig | None, jobs: Jobs | None, gate: Gate) -> MediaService | None:
+    if config is None or jobs is None:
+        return None
+    models = served_models(config)
+    return MediaService(config, models, jobs.desk, gate, worker=jobs.worker, hooks=jobs.hooks)
 
 
 def _is_local(request: Request) -> bool:

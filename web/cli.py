@@ -129,7 +129,8 @@ def _serve(args: argparse.Namespace) -> int:
         recordings = data / "recordings" if args.record else None
         if recordings is not None:
             recordings.mkdir(parents=True, exist_ok=True, mode=0o700)
-        serve(deployment, cache_root, args.host, args.port, recordings, voices=data / "voices")
+        config = config_file(args.config)
+        serve(deployment, cache_root, args.host, args.port, recordings, data=data, config=config)
     except ServeError as error:
         return _fail(str(error), FAILED)
     except OSError as error:

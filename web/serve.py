@@ -13,9 +13,13 @@ from pathlib import Path
 
 import uvicorn
 
+from ..engines.chunks import StageError
 from ..engines.deployment import Deployment
+from ..engines.media import MediaConfig, job_settings
 from ..engines.pipelines.cascade import CascadePipeline
-from .app import Server
+from ..engines.stage import StageFailure
+from .app import Jobs, Server
+from .media.service import worker_command
 from .progress import Steps
 from .reach import check_reach
 from .tls import Tls
@@ -65,11 +69,13 @@ def serve(
     port: int,
     recordings: Path | None = None,
     *,
-    voices: Path | None = None,
+    data: Path | None = None,
+    config: Path | None = None,
 ) -> None:
     """Serve until told to stop.
 
-    ``voices``: the folder of added voices; without one none can be added.
+    ``data``: the folder of what the server keeps; without one no voices can be added, and no
+    pictures and clips are made. ``config``: the file of the deployment, for the worker.
 
     Raises:
         DeploymentError: the deployment may not be served at this address.
@@ -80,8 +86,13 @@ def serve(
     listener = _listen(host, port)
     steps = Steps()
     steps.step(f"starting {deployment.model}")
+    voices = data / "voices" if data is not None else None
     pipeline = CascadePipeline(deployment, cache_root, on_progress=steps.step, voices=voices)
-    server = Server(deployment, pipeline, recordings, keys=reach.keys)
+    try:
+        jobs = _jobs(deployment.media, data, config)
+        server = Server(deployment, pipeline, recordings, keys=reach.keys, jobs=jobs)
+    except StageFailure as failure:
+        raise ServeError(failure.error.message) from None
     runner = Runner(_config(server, deployment, host, port, reach.tls), server)
 
     def started(failure: str | None) -> None:
@@ -98,6 +109,28 @@ def serve(
         loop.run(runner.serve(sockets=[listener]))
     if server.failure is not None:
         raise ServeError(f"{server.failure} (see `antiphon doctor`)")
+
+
+def _jobs(media: MediaConfig | None, data: Path | None, config: Path | None) -> Jobs | None:
+    if media is None or data is None:
+        return None
+    # Here, not at the top: the database's libraries take a second to load.
+    from ..engines.jobs.hooks import secret_bytes
+    from ..engines.jobs.sql_desk import SqlDesk
+
+    settings = job_settings(media, data)
+    if settings.webhook_secret is not None:
+        try:
+            secret_bytes(settings.webhook_secret)
+        except ValueError as error:
+            message = f"media.webhook_secret_file: {error}"
+            raise StageFailure(StageError("secret_invalid", message)) from None
+    own = config if media.worker == "embedded" else None
+    return Jobs(
+        SqlDesk(settings),
+        worker=worker_command(own, data) if own is not None else None,
+        hooks=settings.webhook_secret is not None,
+    )
 
 
 def _prepare_process() -> None:

@@ -54,6 +54,12 @@ PLACEHOLDERS: Mapping[str, Placeholder] = {
 }
 """By the ``path`` that a deployment gives."""
 
+EMBEDDED: Mapping[str, str] = {
+    "antiphon-draw": "placeholder-image",
+    "antiphon-move": "placeholder-video",
+}
+"""What is served where a deployment names no model of its own: names, and their paths."""
+
 
 def abilities_of(config: DiffuserConfig) -> Abilities:
     """What a deployment's model can make.

@@ -90,8 +90,15 @@ class Desk(Protocol):
         each other quickly are told as one."""
         ...
 
-    def content(self, artefact: Artefact) -> AsyncIterator[bytes]:
-        """The bytes of a file."""
+    def content(
+        self, artefact: Artefact, start: int = 0, end: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """The bytes of a file, from ``start`` up to ``end``; ``JobRefused`` (``not_found``) where
+        it is not there any more."""
+        ...
+
+    async def unfinished(self) -> bool:
+        """Whether any job, of whomever, has not ended."""
         ...
 
     async def close(self) -> None:

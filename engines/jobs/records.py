@@ -295,6 +295,12 @@ class Records:
                 found.update((row.id, row.version) for row in rows)
         return found
 
+    def unfinished(self) -> bool:
+        """Whether any job, of whomever, has not ended."""
+        asked = sa.select(JOBS.c.id).where(JOBS.c.state.in_(("queued", "in_progress"))).limit(1)
+        with self._engine.connect() as line:
+            return line.execute(asked).first() is not None
+
     def look(self, job_id: str, owner: str, since: int) -> tuple[Job, Sequence[Preview]]:
         """A job, and its previews that are newer than a version. Raises ``JobRefused``."""
         with self._engine.connect() as line:

@@ -204,9 +204,15 @@ class SqlDesk:
                 if versions.get(each.job_id) != each.version:
                     each.changed.set()
 
-    async def content(self, artefact: Artefact) -> AsyncIterator[bytes]:
+    async def unfinished(self) -> bool:
+        """See :meth:`.desk.Desk.unfinished`."""
+        return await self._ask(self._records.unfinished)
+
+    async def content(
+        self, artefact: Artefact, start: int = 0, end: int | None = None
+    ) -> AsyncIterator[bytes]:
         """See :meth:`.desk.Desk.content`. Raises ``JobRefused`` (``not_found``)."""
-        pieces = self._store.pieces(artefact.key)
+        pieces = self._store.pieces(artefact.key, start, end)
         while True:
             try:
                 piece = await asyncio.to_thread(next, pieces, None)

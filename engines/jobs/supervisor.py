@@ -35,6 +35,11 @@ class WorkerChild:
         child = self._child
         return child.pid if child is not None and child.returncode is None else None
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started, and not closed since."""
+        return self._keeper is not None
+
     async def start(self) -> None:
         """Start the child. Raises ``OSError`` where that can't be done."""
         await self._spawn()
