@@ -4,6 +4,8 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
+# Tests that need no models, no whole server and no browser.
+QUICK := not models and not server and not browser
 
 # Models come from packages of the Python index, never from a hub.
 export HF_HUB_OFFLINE ?= 1
@@ -11,7 +13,7 @@ export HF_HUB_OFFLINE ?= 1
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup runtime models serve demo doctor test lint bench clean
+.PHONY: help setup runtime models serve demo doctor test tests lint bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -38,7 +40,11 @@ test: setup ## All checks and all tests
 	@$(BIN)/python -m tests.conformance.environments & clients=$$!; \
 	trap 'kill $$clients 2>/dev/null' EXIT; \
 	$(MAKE) --no-print-directory lint && $(BIN)/antiphon models fetch \
-	&& wait $$clients && $(BIN)/pytest $(ARGS)
+	&& wait $$clients && $(MAKE) --no-print-directory tests
+
+# By default first those that need no real time and no models, on both cores.
+tests:
+	$(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/pytest -n 2 -m "$(QUICK)" && $(BIN)/pytest -m "not ($(QUICK))")
 
 lint: setup ## Style, types and layers
 	$(BIN)/ruff check

@@ -33,6 +33,9 @@ _AAC_RATES = (96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16
 _OTHER_RATE = 48_000
 """What sound of another rate is brought to."""
 
+_UNITS = 1000
+"""A frame lasts so many of the file's units."""
+
 _AAC_BITS = 160_000
 _LAYOUTS = {1: "mono", 2: "stereo"}
 _COMMENT = "comment"
@@ -76,9 +79,9 @@ def encode_movie(
         # To move the index to the front FFmpeg reads what it has written.
         return _Again(file)
 
-    with av.open(
-        file, "w", format="mp4", options={"movflags": "+faststart"}, io_open=again
-    ) as container:
+    # The length stands in units of the whole file, thousandths unless it is told otherwise.
+    options = {"movflags": "+faststart", "movie_timescale": str(fps * _UNITS)}
+    with av.open(file, "w", format="mp4", options=options, io_open=again) as container:
         if parameters:
             container.metadata[_COMMENT] = parameters.replace("\0", "")
         video = add_video(container, width, height, fps, {})

@@ -12,7 +12,7 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
@@ -55,6 +55,8 @@ def sound(seconds: float, rate: int, channels: int) -> NDArray[np.float32]:
 
 @settings(max_examples=15)
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 12), st.integers(1, 60))
+# No whole number of milliseconds.
+@example(33, 33, 4, 3)
 def test_any_size_count_and_rate(width: int, height: int, count: int, fps: int) -> None:
     data = encode_movie(film(count, width, height), fps)
     with av.open(io.BytesIO(data), "r") as container:
