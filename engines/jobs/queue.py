@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSClient, DBOSConfig
+from dbos._error import DBOSException
 from dbos._recovery import recover_pending_workflows
 
 from .job import Job
@@ -193,7 +194,14 @@ class Runner:
         self.recover([self._worker])
 
     def destroy(self) -> None:
-        """Let go."""
+        """Let go. Threads whose workflow was handed back would ask for ever how it ends."""
+        logging.getLogger("dbos").setLevel(logging.CRITICAL)
+        records = self._dbos._sys_db
+
+        def over(workflow_id: str, **_more: object) -> NoReturn:
+            raise DBOSException(f"the worker left before {workflow_id} had ended")
+
+        records.check_workflow_result = over  # type: ignore[method-assign]
         DBOS.destroy(destroy_registry=True)
 
 

@@ -74,6 +74,8 @@ class Worker:
         self._hooks = hooks(self._engine) if hooks else None
         self._held: dict[str, Making] = {}
         self._turns = Turns()
+        # The library may hand over one too many: it counts what its threads have begun.
+        self._places = asyncio.Semaphore(settings.jobs_at_once)
         self._idle = asyncio.Event()
         self._idle.set()
         self._leaving = False
@@ -203,7 +205,8 @@ class Worker:
         if job_id in self._held:
             return
         suspect = await persistently(self._claims.is_suspect, job_id)
-        async with self._turns.alone() if suspect else self._turns.together():
+        turn = self._turns.alone() if suspect else self._turns.together()
+        async with self._places, turn:
             if not self._leaving:
                 claim = await persistently(self._claims.begin, job_id)
                 if claim is not None:

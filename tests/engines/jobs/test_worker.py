@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from tests.support.fake_diffuser import FakeDiffuser, expected_state
@@ -16,6 +18,7 @@ from antiphon.engines.jobs.artefacts import Artefacts
 from antiphon.engines.jobs.desk import JobRefused
 from antiphon.engines.jobs.job import Job, NewJob
 from antiphon.engines.jobs.making import File
+from antiphon.engines.jobs.queue import Queue
 from antiphon.engines.jobs.settings import JobSettings
 from antiphon.engines.jobs.sql_desk import SqlDesk
 from antiphon.engines.jobs.worker import Worker
@@ -142,9 +145,10 @@ def test_cancelled_and_deleted_jobs_stop(tmp_path: Path) -> None:
         gates.mkdir()
         diffuser = FakeDiffuser(gates)
         async with office(tmp_path, diffuser, jobs_at_once=2) as (desk, _):
-            ids = [(await desk.submit(asked(prompt))).id for prompt in ("a", "b", "waits")]
+            ids = [(await desk.submit(asked(prompt))).id for prompt in ("a", "b")]
             for prompt in ("a", "b"):
                 await until(gates, f"{prompt}-0.here")
+            ids.append((await desk.submit(asked("waits"))).id)
             assert (await desk.cancel(ids[2], "me")).state == "cancelled"
             assert (await desk.cancel(ids[0], "me")).state == "in_progress"
             job = await ended(desk, ids[0])
@@ -157,6 +161,45 @@ def test_cancelled_and_deleted_jobs_stop(tmp_path: Path) -> None:
             with pytest.raises(JobRefused):
                 await desk.get(ids[1], "me")
             assert not (gates / "waits-0.here").exists()
+
+    asyncio.run(main())
+
+
+def test_no_more_are_made_at_once_than_it_may(tmp_path: Path) -> None:
+    register = Queue.register
+
+    async def main() -> None:
+        gates = tmp_path / "gates"
+        gates.mkdir()
+        async with office(tmp_path, FakeDiffuser(gates), jobs_at_once=2) as (desk, _):
+            ids = [(await desk.submit(asked(prompt))).id for prompt in ("a", "b", "c")]
+            await patiently(lambda: len([*gates.glob("*.here")]) == 2)
+            jobs = [await desk.get(each, "me") for each in ids]
+            assert sorted(job.state for job in jobs) == ["in_progress", "in_progress", "queued"]
+            await desk.cancel(next(job.id for job in jobs if job.state == "in_progress"), "me")
+            await patiently(lambda: len([*gates.glob("*.here")]) == 3)
+
+    # As if all had been handed over.
+    with mock.patch.object(Queue, "register", lambda queue, _, poll: register(queue, 9, poll)):
+        asyncio.run(main())
+
+
+def test_no_thread_stays_behind(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+
+    async def main() -> None:
+        gates = tmp_path / "gates"
+        gates.mkdir()
+        async with office(tmp_path, FakeDiffuser(gates)) as (desk, leave):
+            await desk.submit(asked("a"))
+            await until(gates, "a-0.here")
+            await leave()
+            await patiently(lambda: not [*left()])
+
+    def left() -> Iterator[threading.Thread]:
+        for each in set(threading.enumerate()) - before:
+            if not each.daemon and not each.name.startswith("asyncio"):
+                yield each
 
     asyncio.run(main())
 
