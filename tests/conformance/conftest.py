@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import pytest
 from tests.support.speech import Speaker
 
-from .node_clients import NODE_CLIENTS, NODE_SPEECH_CLIENTS
-from .python_clients import PYTHON_CLIENTS, PYTHON_SPEECH_CLIENTS
-from .report import KINDS, SPEECH, Client
+from .node_clients import NODE_CLIENTS, NODE_MEDIA_CLIENTS, NODE_SPEECH_CLIENTS
+from .python_clients import PYTHON_CLIENTS, PYTHON_MEDIA_CLIENTS, PYTHON_SPEECH_CLIENTS
+from .report import KINDS, MEDIA, SPEECH, Client
 from .runs import Runs
 
 CLIENTS = (*PYTHON_CLIENTS, *NODE_CLIENTS)
 SPEECH_CLIENTS = (*PYTHON_SPEECH_CLIENTS, *NODE_SPEECH_CLIENTS)
+MEDIA_CLIENTS = (*PYTHON_MEDIA_CLIENTS, *NODE_MEDIA_CLIENTS)
 
 
 def _wanted(items: list[pytest.Item]) -> Iterator[tuple[Client, str]]:
@@ -22,6 +23,7 @@ def _wanted(items: list[pytest.Item]) -> Iterator[tuple[Client, str]]:
         if "clients" in getattr(item, "fixturenames", ()):
             yield from ((client, kind) for client in CLIENTS for kind in KINDS)
             yield from ((client, SPEECH) for client in SPEECH_CLIENTS)
+            yield from ((client, MEDIA) for client in MEDIA_CLIENTS)
         elif isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             client = item.callspec.params.get("client")
             if isinstance(client, Client):
@@ -38,6 +40,12 @@ def clients() -> tuple[Client, ...]:
 def speech_clients() -> tuple[Client, ...]:
     """Every client of the speech endpoints."""
     return SPEECH_CLIENTS
+
+
+@pytest.fixture(scope="session")
+def media_clients() -> tuple[Client, ...]:
+    """Every client of pictures and clips."""
+    return MEDIA_CLIENTS
 
 
 @pytest.fixture(scope="session")

@@ -62,3 +62,13 @@ NODE_SPEECH_CLIENTS = (
         folder=HERE,
     ),
 )
+
+NODE_MEDIA_CLIENTS = (
+    Client(
+        name="OpenAI (Node)",
+        package="npm openai",
+        version=VERSIONS["openai"],
+        command=partial(command, "openai_media.mjs"),
+        folder=HERE,
+    ),
+)

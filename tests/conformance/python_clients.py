@@ -130,3 +130,20 @@ PYTHON_SPEECH_CLIENTS = (
         },
     ),
 )
+
+PYTHON_MEDIA_CLIENTS = (
+    Client(
+        name="OpenAI (Python)",
+        package="PyPI openai",
+        version=version("openai"),
+        command=_script("openai_media", None, "sync"),
+        folder=HERE,
+    ),
+    Client(
+        name="AsyncOpenAI (Python)",
+        package="PyPI openai",
+        version=version("openai"),
+        command=_script("openai_media", None, "async"),
+        folder=HERE,
+    ),
+)

@@ -52,6 +52,30 @@ SPEECH_FEATURES = (
 )
 """What the scripts of clients of the speech endpoints try, against :data:`SPEECH`."""
 
+MEDIA = "media"
+"""A server of pictures and clips."""
+
+MEDIA_FEATURES = (
+    "picture",
+    "partial pictures",
+    "edit",
+    "variation",
+    "video",
+    "video files",
+    "video list",
+    "remix",
+    "delete",
+    "refusal",
+)
+"""What the scripts of clients of pictures and clips try, against :data:`MEDIA`."""
+
+_OF_KIND = {SPEECH: SPEECH_FEATURES, MEDIA: MEDIA_FEATURES}
+
+
+def features_of(kind: str) -> tuple[str, ...]:
+    """What is tried with a kind of server."""
+    return _OF_KIND.get(kind, FEATURES)
+
 
 class Report(msgspec.Struct, forbid_unknown_fields=True):
     """The one JSON object that a script prints, on the last line of its output."""
@@ -114,7 +138,7 @@ def read_report(output: str) -> Report:
 def faults(client: Client, kind: str, report: Report) -> list[str]:
     """Return in words what is not as it must be; empty where all is well."""
     lacks = client.lacking(kind)
-    features = SPEECH_FEATURES if kind == SPEECH else FEATURES
+    features = features_of(kind)
     told = [(name, report.features.get(name, "not reported")) for name in features]
     found = [f"{name}: {why}" for name, why in told if name not in lacks and why != OK]
     found += [
@@ -134,7 +158,8 @@ Public clients, unmodified, at the versions that the tests install. This file is
 no error in the whole run. A dash is something that the client has no way to.
 
 Those of the Realtime protocol are run against a server with given lines (`scripted`) and against
-the embedded models (`real`). Those of the [speech endpoints](#speech-endpoints) are further down.
+the embedded models (`real`). Those of the [speech endpoints](#speech-endpoints)
+and of [pictures and clips](#pictures-and-clips) are further down.
 
 | feature | what is tried |
 |---|---|
@@ -167,6 +192,26 @@ and the recognizer `whisper-base`.
 
 """
 
+MEDIA_HEAD = """
+## Pictures and clips
+
+`/v1/images` and `/v1/videos`, with small models, a worker and a queue of their own.
+
+| feature | what is tried |
+|---|---|
+| picture | two pictures of one prompt, as PNG and WebP, in the answer and behind a URL |
+| partial pictures | a picture is streamed while it forms |
+| edit | a picture goes in, with a mask |
+| variation | a picture goes in alone |
+| video | a clip is ordered, and polled until it is there |
+| video files | the film, its thumbnail and its spritesheet |
+| video list | all clips, page by page |
+| remix | the same clip by other words |
+| delete | one that waits or is made is stopped and gone |
+| refusal | what is not served is told as the client tells errors |
+
+"""
+
 COLUMNS = FEATURES[2:-1]
 """``connect``, ``configure`` and ``end`` are part of each of the others."""
 
@@ -175,6 +220,7 @@ def table(
     found: Mapping[tuple[str, str], Report],
     clients: Iterable[Client],
     speech_clients: Iterable[Client],
+    media_clients: Iterable[Client],
 ) -> str:
     """Return the text of :data:`TABLE`, given the report of each (client's name, kind)."""
     clients = sorted(clients, key=lambda client: (client.dialect == "beta", client.name))
@@ -184,12 +230,16 @@ def table(
     for kind in KINDS:
         rows = [_row(client, kind, found[client.name, kind], notes) for client in clients]
         text += f"\n## {kind.capitalize()}\n\n" + _lines([head, ("---",) * len(head), *rows])
-    speech_head = ("client", "package", *SPEECH_FEATURES)
-    rows = [
-        (client.name, _package(client), *_cells(client, SPEECH, found[client.name, SPEECH], notes))
-        for client in sorted(speech_clients, key=lambda client: client.name)
-    ]
-    text += SPEECH_HEAD + _lines([speech_head, ("---",) * len(speech_head), *rows])
+    for kind, about, some in (
+        (SPEECH, SPEECH_HEAD, speech_clients),
+        (MEDIA, MEDIA_HEAD, media_clients),
+    ):
+        head = ("client", "package", *features_of(kind))
+        rows = [
+            (client.name, _package(client), *_cells(client, kind, found[client.name, kind], notes))
+            for client in sorted(some, key=lambda client: client.name)
+        ]
+        text += about + _lines([head, ("---",) * len(head), *rows])
     if notes:
         text += "\n" + "".join(f"{number}. {note}\n" for note, number in notes.items())
     return text
@@ -203,7 +253,7 @@ def _row(client: Client, kind: str, report: Report, notes: dict[str, int]) -> tu
 
 def _cells(client: Client, kind: str, report: Report, notes: dict[str, int]) -> Iterable[str]:
     lacks = client.lacking(kind)
-    for feature in SPEECH_FEATURES if kind == SPEECH else COLUMNS:
+    for feature in _OF_KIND.get(kind, COLUMNS):
         if feature in lacks:
             yield f"– ({notes.setdefault(lacks[feature], len(notes) + 1)})"
         elif report.features.get(feature) != OK:

@@ -14,14 +14,14 @@ from tests.support.certificates import Certificate, self_signed
 from tests.support.server import Server
 from tests.support.speech import Speaker
 
-from .report import SPEECH, Client, Report, read_report
-from .servers import scripted, secured
+from .report import MEDIA, SPEECH, Client, Report, read_report
+from .servers import of_media, scripted, secured
 from .speech import write_speech
 
 RUN_SECONDS = 480.0
 """Longest run of one script."""
 
-AT_ONCE = {"scripted": 5, "real": 3, SPEECH: 2}
+AT_ONCE = {"scripted": 5, "real": 3, SPEECH: 2, MEDIA: 3}
 """Scripts that run side by side: they pace audio in real time, and so does the server."""
 
 
@@ -79,6 +79,10 @@ class Runs:
         """Run a server of a kind, or use the one that runs; gives its address."""
         if kind == "scripted":
             with scripted(self._folder, self._certificate if secure else None) as url:
+                yield url
+            return
+        if kind == MEDIA:
+            with of_media(self._folder) as url:
                 yield url
             return
         fixture = "multilingual_server" if kind == SPEECH else "embedded_server"

@@ -59,6 +59,20 @@ def scripted(folder: Path, certificate: Certificate | None = None) -> Generator[
 
 
 @contextmanager
+def of_media(folder: Path) -> Generator[str, None, None]:
+    """Run a server of tiny pictures and clips; gives its address."""
+    deployment = shipped("silent")
+    deployment["media"] = {
+        "models": {
+            "pictures": {"path": "placeholder-image", "facts": {"steps": 8}},
+            "clips": {"path": "placeholder-video", "facts": {"steps": 4, "frames": 9}},
+        }
+    }
+    with serving(write_deployment(deployment, Path(mkdtemp(dir=folder)))) as server:
+        yield server.url
+
+
+@contextmanager
 def secured(server: Server, certificate: Certificate) -> Generator[str, None, None]:
     """Put TLS in front of a running server, as a proxy does; gives the new address."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

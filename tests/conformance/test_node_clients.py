@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from tests.support.certificates import self_signed
 
-from .node_clients import NODE_CLIENTS, NODE_SPEECH_CLIENTS
+from .node_clients import NODE_CLIENTS, NODE_MEDIA_CLIENTS, NODE_SPEECH_CLIENTS
 from .node_environment import command
-from .report import KINDS, OK, SPEECH, Client, Report, faults, read_report
+from .report import KINDS, MEDIA, OK, SPEECH, Client, Report, faults, read_report
 from .runs import Runs
 from .servers import scripted
 
@@ -36,6 +36,12 @@ def test_node_client(client: Client, kind: str, runs: Runs) -> None:
 @pytest.mark.parametrize("kind", [SPEECH])
 @pytest.mark.parametrize("client", NODE_SPEECH_CLIENTS, ids=lambda client: client.name)
 def test_node_client_of_speech(client: Client, kind: str, runs: Runs) -> None:
+    assert not faults(client, kind, runs.of(client, kind))
+
+
+@pytest.mark.parametrize("kind", [MEDIA])
+@pytest.mark.parametrize("client", NODE_MEDIA_CLIENTS, ids=lambda client: client.name)
+def test_node_client_of_media(client: Client, kind: str, runs: Runs) -> None:
     assert not faults(client, kind, runs.of(client, kind))
 
 

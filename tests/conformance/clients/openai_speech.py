@@ -11,7 +11,7 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
-from openai import AsyncOpenAI, BadRequestError, OpenAI
+from openai import AsyncOpenAI, BadRequestError, NotFoundError, OpenAI
 
 from .harness import (
     BYTES_PER_MS,
@@ -143,21 +143,21 @@ class Audio:
             await done(self._audio.transcriptions.create(file=file, model="whisper-1"))
 
     def _refused(self, param: str) -> Any:
-        return _Refused(param)
+        return Refused(param)
 
 
-class _Refused:
-    """A block that has to end with a refusal of one parameter."""
+class Refused:
+    """A block that has to end with a refusal of one parameter, or of what is asked for by it."""
 
-    def __init__(self, param: str) -> None:
+    def __init__(self, param: str | None) -> None:
         self._param = param
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: object, trace: object) -> bool:
-        check(isinstance(error, BadRequestError), f"expected a refusal, got {error!r}")
-        assert isinstance(error, BadRequestError)
+        check(isinstance(error, (BadRequestError, NotFoundError)), f"no refusal: {error!r}")
+        assert isinstance(error, (BadRequestError, NotFoundError))
         check(error.param == self._param, error)
         return True
 
