@@ -56,8 +56,8 @@ class Desk(Protocol):
         """
         ...
 
-    async def get(self, job_id: str, owner: str) -> Job:
-        """A job.
+    async def get(self, job_id: str, owner: str | None) -> Job:
+        """A job; ``owner`` ``None``: whoever's, for who knows its id.
 
         Raises:
             JobRefused: there is none (``not_found``).

@@ -35,8 +35,9 @@ async def work(
     *,
     hooks: Callable[[sa.Engine], Hooks] | None = None,
     parent: BinaryIO | None = None,
+    on_loaded: Callable[[str], None] = lambda name: None,
 ) -> None:
-    """Load the models, and carry out jobs until SIGTERM or SIGINT, or until the pipe ``parent``
+    """Load the models, telling ``on_loaded`` each one's name, and carry out jobs until SIGTERM or SIGINT, or until the pipe ``parent``
     closes, as its other end is in a process that has died.
 
     Raises:
@@ -60,8 +61,9 @@ async def work(
             target=_await_end, args=(parent, loop, leave), name="parent", daemon=True
         ).start()
     try:
-        for each in diffusers.values():
+        for name, each in diffusers.items():
             await each.start()
+            on_loaded(name)
         if not stop.is_set():
             await Worker(settings, diffusers, encode, hooks=hooks).run(stop)
     finally:

@@ -212,15 +212,16 @@ class Records:
         found = line.execute(job_columns().where(JOBS.c.id == row.job_id)).one_or_none()
         return as_job(found) if found is not None else None
 
-    def get(self, job_id: str, owner: str) -> Job:
-        """A job. Raises ``JobRefused`` (``not_found``)."""
+    def get(self, job_id: str, owner: str | None) -> Job:
+        """A job; ``owner`` ``None``: whoever's. Raises ``JobRefused`` (``not_found``)."""
         with self._engine.connect() as line:
             return self._get(line, job_id, owner)
 
-    def _get(self, line: sa.Connection, job_id: str, owner: str) -> Job:
-        row = line.execute(
-            job_columns().where(JOBS.c.id == job_id, JOBS.c.owner == owner)
-        ).one_or_none()
+    def _get(self, line: sa.Connection, job_id: str, owner: str | None) -> Job:
+        asked = job_columns().where(JOBS.c.id == job_id)
+        if owner is not None:
+            asked = asked.where(JOBS.c.owner == owner)
+        row = line.execute(asked).one_or_none()
         if row is None:
             raise JobRefused("not_found", f"there is no job {job_id!r}")
         return as_job(row)

@@ -124,7 +124,7 @@ class SqlDesk:
             LOG.exception("the file store can't be written to")
             raise JobRefused("store_unavailable", "files can't be stored just now") from error
 
-    async def get(self, job_id: str, owner: str) -> Job:
+    async def get(self, job_id: str, owner: str | None) -> Job:
         """See :meth:`.desk.Desk.get`."""
         return await self._ask(self._records.get, job_id, owner)
 

@@ -20,7 +20,7 @@ from .making import Encode, Making, Stopped, as_error, persistently
 from .presence import BEAT_SECONDS, Presence
 from .queue import Queue, Runner, prepare, priority
 from .records import Ending
-from .schema import migrate, open_database
+from .schema import Changes, migrate, open_database
 from .scratch import sweep_scratch
 from .settings import JobSettings
 from .turns import Turns
@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 0.05
 """Between looks for cancelled jobs."""
 
-TELL_SECONDS = 0.2
+TELL_SECONDS = 0.25
 """Between writes of progress."""
 
 SWEEP_SECONDS = 10.0
@@ -81,6 +81,8 @@ class Worker:
         self._leaving = False
         self._handed_back = asyncio.Event()
         self._next_orphans = 0.0
+        self._changes: Changes | None = None
+        self._looked: object = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until ``stop``; then give back what is under way, and leave.
@@ -94,6 +96,7 @@ class Worker:
             asyncio.run_coroutine_threadsafe(self._carry_out(job_id), loop).result()
 
         queue, runner = await asyncio.to_thread(self._open, in_thread)
+        self._changes = Changes(self._engine)
         turns = [
             self._regularly(BEAT_SECONDS, lambda: self._others(runner)),
             self._regularly(LOOK_SECONDS, self._look),
@@ -110,6 +113,7 @@ class Worker:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._changes.close()
             await asyncio.to_thread(self._close, queue, runner)
 
     def _open(self, in_thread: Callable[[str], None]) -> tuple[Queue, Runner]:
@@ -162,11 +166,17 @@ class Worker:
         claims = [making.claim for making in self._held.values()]
         if not claims:
             return
+        mark = self._changes.mark() if self._changes is not None else None
+        # With the attempts: a job that came in since was in no look yet.
+        sight = (mark, [(claim.job.id, claim.attempt) for claim in claims])
+        if mark is not None and sight == self._looked:
+            return
         standings = await asyncio.to_thread(self._claims.standings, claims)
         for job_id, standing in standings.items():
             making = self._held.get(job_id)
             if making is not None and standing != "held":
                 making.stop(standing)
+        self._looked = sight
 
     async def _tell(self) -> None:
         news = [each for making in self._held.values() if (each := making.news()) is not None]

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
+from .images import ImageRoutes
+from .jobs import JobRoutes
 from .service import MediaService
+from .videos import VideoRoutes
 
 
 def media_routes(service: MediaService) -> list[BaseRoute]:
     """The routes over one deployment's jobs."""
-    return []
+    return [
+        *ImageRoutes(service).routes(),
+        *VideoRoutes(service).routes(),
+        *JobRoutes(service).routes(),
+    ]

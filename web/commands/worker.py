@@ -1,0 +1,108 @@
+"""``antiphon worker``: makes the pictures and clips that a server has accepted."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...engines.catalog import default_cache_root
+from ...engines.deployment import Deployment, load_deployment
+from ...engines.media import MediaConfig, job_settings, served_models
+from ...engines.stage import StageFailure
+from ..paths import DEFAULT_CONFIG, config_file, data_folder
+from ..progress import Steps
+from .errors import CommandError
+
+if TYPE_CHECKING:
+    from ...engines.diffusion.pipeline_diffuser import PipelineDiffuser
+
+NICE = 5
+"""How far a server's own worker stands back behind those who talk."""
+
+
+def add_worker(worker: argparse.ArgumentParser) -> None:
+    """Its arguments."""
+    worker.add_argument(
+        "--config",
+        default=DEFAULT_CONFIG,
+        help="deployment file, or the name of one that ships (default: %(default)s)",
+    )
+    worker.add_argument("--data", type=Path, help="folder of what the server keeps")
+    worker.add_argument("--embedded", action="store_true", help=argparse.SUPPRESS)
+    worker.set_defaults(run=run_worker)
+
+
+def run_worker(args: argparse.Namespace) -> int:
+    """Make what waits, until told to stop.
+
+    Raises:
+        CommandError: the deployment makes no pictures and clips, or they can't be made here.
+    """
+    _prepare_process(embedded=args.embedded)
+    deployment = load_deployment(config_file(args.config))
+    try:
+        _work(deployment, data_folder(args.data, os.environ), embedded=args.embedded)
+    except StageFailure as failure:
+        raise CommandError(failure.error.message) from None
+    return 0
+
+
+def _prepare_process(*, embedded: bool) -> None:
+    # Set before any engine library is loaded: they read these once.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    if embedded:
+        os.nice(NICE)
+
+
+def _work(deployment: Deployment, data: Path, *, embedded: bool) -> None:
+    media = deployment.media
+    if media is None:
+        raise CommandError("this deployment makes no pictures and clips (media: null)")
+    # Here, not at the top: they load what other commands do without.
+    from ...engines.jobs.fetching import Fetcher
+    from ...engines.jobs.hooks import HookSender, secret_bytes
+    from ...engines.jobs.process import run, work
+    from ...engines.jobs.results import encode_result
+
+    settings = job_settings(media, data)
+    secret = settings.webhook_secret
+    if secret is not None:
+        try:
+            secret_bytes(secret)
+        except ValueError as error:
+            raise CommandError(f"media.webhook_secret_file: {error}") from None
+    steps = Steps()
+    steps.step(f"loading {', '.join(media.models)}")
+    diffusers = _diffusers(media, default_cache_root(os.environ))
+    hooks = (
+        (lambda engine: HookSender(engine, Fetcher(media.fetch), secret))
+        if secret is not None
+        else None
+    )
+    parent = sys.stdin.buffer if embedded else None
+
+    def loaded(name: str) -> None:
+        last = name == [*diffusers][-1]
+        steps.step(f"{name} is loaded{'; taking jobs' if last else ''}")
+
+    run(work(settings, diffusers, encode_result, hooks=hooks, parent=parent, on_loaded=loaded))
+
+
+def _diffusers(media: MediaConfig, cache_root: Path) -> Mapping[str, PipelineDiffuser]:
+    models = served_models(media)
+    from ...engines.diffusion.named import folder_of
+    from ...engines.diffusion.pipeline_diffuser import PipelineDiffuser
+
+    found: dict[str, PipelineDiffuser] = {}
+    for name, each in models.items():
+        found[name] = PipelineDiffuser(folder_of(each.config, cache_root), each.config)
+    return found

@@ -1,0 +1,23 @@
+"""Pictures that go in, brought to the size of what is made: pipelines would stretch them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...codecs.pictures import MAX_PIXELS, decode_picture, encode_picture
+
+
+def fit(png: bytes, width: int, height: int) -> bytes:
+    """A picture scaled to cover ``width`` x ``height`` pixels, what stands over on two sides cut
+    off alike; PNG. Blocks for as long as the codecs need.
+
+    Raises:
+        PictureError: it is no picture.
+    """
+    from PIL import Image, ImageOps
+
+    pixels = decode_picture(png, max_pixels=MAX_PIXELS)
+    if pixels.shape[:2] == (height, width):
+        return png
+    image = ImageOps.fit(Image.fromarray(pixels), (width, height), Image.Resampling.LANCZOS)
+    return encode_picture(np.asarray(image), "png")

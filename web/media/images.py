@@ -1,0 +1,174 @@
+"""``/v1/images`` as OpenAI's clients know it: each request is a job that somebody waits for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ...engines.jobs.desk import JobRefused
+from ...engines.jobs.job import Job, NewJob
+from ...engines.media import Served
+from ...sessions.errors import Refusal
+from ..leaving import LiveResponse, while_here
+from .asking import size_of, task_of
+from .common import Begun, Json, asker, known, told
+from .contents import STALL_SECONDS, answer_file
+from .fitting import fit
+from .image_events import USAGE, ImageEvents, encoded, facts_of, pictures_of, read_whole
+from .image_request import AskedImage, Work, filled, inputs_of, own_size, read_image
+from .job_request import format_of, seed_at
+from .service import MediaService, seed_of
+from .waiting import JOB_HEADER, answer_failed, made
+
+PATH = "/v1/images"
+
+FILES = "/media"
+"""Where pictures are fetched by URL, without a key: a job's id can't be guessed."""
+
+READING = 32
+"""Requests whose bodies are read or looked at now; more are refused."""
+
+
+class ImageRoutes:
+    """The routes over one deployment's jobs. For one event loop."""
+
+    def __init__(self, service: MediaService) -> None:
+        self._service = service
+        self._reading = 0
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            Route(f"{PATH}/generations", told(self._generate), methods=["POST"]),
+            Route(f"{PATH}/edits", told(self._edit), methods=["POST"]),
+            Route(f"{PATH}/variations", told(self._vary), methods=["POST"]),
+            Route(FILES + "/{id}/{name}", told(self._file), methods=["GET"]),
+        ]
+
+    async def _generate(self, request: Request) -> Response:
+        return await self._serve(request, "generation")
+
+    async def _edit(self, request: Request) -> Response:
+        return await self._serve(request, "edit")
+
+    async def _vary(self, request: Request) -> Response:
+        return await self._serve(request, "variation")
+
+    async def _serve(self, request: Request, work: Work) -> Response:
+        if self._reading >= READING:
+            raise JobRefused("queue_full", f"{READING} requests are being read; try again")
+        self._reading += 1
+        try:
+            asked = await read_image(request, work, self._service.config.inputs)
+            try:
+                new = await self._job(request, asked)
+            finally:
+                await asked.close()
+        finally:
+            self._reading -= 1
+        if asked.streams:
+            return await self._stream(asked, new)
+        job = await while_here(request.receive, made(self._service, new))
+        if job.state != "completed":
+            return answer_failed(job)
+        body = await self._answer(request, asked, job)
+        return JSONResponse(body, headers={JOB_HEADER: job.id})
+
+    async def _job(self, request: Request, asked: AskedImage) -> NewJob:
+        """The job that a request means, its pictures in the size of what is made."""
+        service = self._service
+        owner, key = asker(service, request)
+        model = service.served(asked.settings.model, "image")
+        settings = filled(asked, model)
+        form = format_of(settings.output_format, settings.output_compression)
+        service.check_webhook(settings.webhook)
+        size, inputs = await self._inputs(asked, model)
+        seed = seed_of(owner, key) if settings.seed is None else settings.seed
+        count = self._count(settings.n)
+        names = {name: name for name in inputs}
+        tasks = tuple(
+            task_of(settings, model, seed=seed_at(seed, at), size=size, inputs=names)
+            for at in range(count)
+        )
+        # Only now, as it takes a while: what is refused is refused at once.
+        fitted = {name: await asyncio.to_thread(fit, png, *size) for name, png in inputs.items()}
+        return NewJob(
+            kind="image",
+            tasks=tasks,
+            asked={**form, "quality": settings.quality or "auto"},
+            owner=owner,
+            idempotency_key=key,
+            webhook=settings.webhook,
+            inputs=fitted,
+        )
+
+    def _count(self, n: int | None) -> int:
+        most = self._service.config.pictures
+        if n is None:
+            return 1
+        if not 1 <= n <= most:
+            message = f"n: must be from 1 to {most} (media.pictures); it is {n}."
+            raise Refusal("invalid_value", message, "n")
+        return n
+
+    async def _inputs(
+        self, asked: AskedImage, model: Served
+    ) -> tuple[tuple[int, int], dict[str, bytes]]:
+        """The size of what is made, and the pictures that go in."""
+        settings, able = asked.settings, model.abilities
+        if not inputs_of(asked):
+            return size_of(settings, able), {}
+        image = await self._service.reader.picture(asked.images[0], "image")
+        inputs = {"image": image.png}
+        if asked.mask is not None:
+            mask = await self._service.reader.mask(asked.mask, "mask")
+            if (mask.width, mask.height) != (image.width, image.height):
+                message = (
+                    f"mask: expected {image.width}x{image.height} pixels as the image has, "
+                    f"not {mask.width}x{mask.height}."
+                )
+                raise Refusal("invalid_value", message, "mask")
+            inputs["mask"] = mask.png
+        said = settings.size not in (None, "", "auto") or settings.width or settings.height
+        size = size_of(settings, able) if said else own_size(image.width, image.height, able)
+        return size, inputs
+
+    async def _stream(self, asked: AskedImage, new: NewJob) -> Response:
+        pieces = ImageEvents(self._service, new, asked).pieces()
+        # A job that is not accepted is an error, no stream.
+        first = await anext(pieces)
+        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        return LiveResponse(
+            Begun(first, pieces), "text/event-stream", headers, stall_seconds=STALL_SECONDS
+        )
+
+    async def _answer(self, request: Request, asked: AskedImage, job: Job) -> Json:
+        if asked.settings.response_format == "url":
+            base = str(request.base_url).rstrip("/")
+            data: list[Json] = [
+                {"url": f"{base}{FILES}/{job.id}/{each.name}"} for each in pictures_of(job)
+            ]
+        else:
+            files = [await read_whole(self._service, each) for each in pictures_of(job)]
+            texts = await asyncio.to_thread(lambda: [encoded(file) for file in files])
+            data = [{"b64_json": text} for text in texts]
+        for each, task in zip(data, job.tasks, strict=True):
+            each["revised_prompt"] = None
+            each["seed"] = task.seed
+        return {
+            "created": int(job.created_at),
+            "data": data,
+            **facts_of(job),
+            "usage": USAGE,
+            "job": job.id,
+        }
+
+    async def _file(self, request: Request) -> Response:
+        job = await self._service.desk.get(known(request.path_params["id"], "file"), None)
+        for each in job.artefacts:
+            if each.name == request.path_params["name"]:
+                return await answer_file(self._service, request, job, each)
+        raise JobRefused("not_found", "there is no such file")

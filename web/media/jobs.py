@@ -1,0 +1,243 @@
+"""``/v1/jobs``: all pictures and clips that are being made, as they truly are.
+
+What OpenAI's API has no words for is here: jobs that were cancelled, every parameter, how long a
+step takes, pictures that form, and work that nobody waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ...engines.jobs.desk import JobRefused, Seen
+from ...engines.jobs.job import ENDED, Artefact, Job, NewJob
+from ...realtime.refusals import not_one_of
+from ...sessions.errors import Refusal
+from ..bodies import read_body
+from ..leaving import LiveResponse
+from .asking import BODY_BYTES, read_json
+from .common import Begun, Json, asker, beating, known, page_of, told
+from .contents import STALL_SECONDS, answer_file
+from .fitting import fit
+from .job_request import JobIn, format_of, inputs_of, tasks_of
+from .service import MediaService, seed_of
+
+PATH = "/v1/jobs"
+
+READING = 32
+"""Requests whose bodies are read or looked at now; more are refused."""
+
+KINDS = ("image", "video")
+
+INPUT = "input-"
+"""How files that went in are called, before the family's name for them."""
+
+
+class JobRoutes:
+    """The routes over one deployment's jobs. For one event loop."""
+
+    def __init__(self, service: MediaService) -> None:
+        self._service = service
+        self._reading = 0
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        one = PATH + "/{id}"
+        return [
+            Route(PATH, told(self._all), methods=["GET", "POST"]),
+            Route(one, told(self._one), methods=["GET", "DELETE"]),
+            Route(f"{one}/cancel", told(self._cancel), methods=["POST"]),
+            Route(f"{one}/content", told(self._content), methods=["GET"]),
+            Route(f"{one}/events", told(self._events), methods=["GET"]),
+        ]
+
+    async def _all(self, request: Request) -> Response:
+        if request.method == "POST":
+            return await self._submit(request)
+        kind = request.query_params.get("kind") or None
+        if kind not in (None, *KINDS):
+            raise not_one_of("kind", kind, KINDS)
+        page, frame = await page_of(self._service, request, kind, "job")
+        return JSONResponse({**frame, "data": [body_of(job) for job in page.jobs]})
+
+    async def _submit(self, request: Request) -> Response:
+        if self._reading >= READING:
+            raise JobRefused("queue_full", f"{READING} requests are being read; try again")
+        self._reading += 1
+        try:
+            new = await self._asked(request)
+        finally:
+            self._reading -= 1
+        job = await self._service.submit(new)
+        headers = {"Location": f"{PATH}/{job.id}"}
+        return JSONResponse(body_of(job), status_code=202, headers=headers)
+
+    async def _asked(self, request: Request) -> NewJob:
+        service = self._service
+        owner, key = asker(service, request)
+        # Pictures in it are base64.
+        most = BODY_BYTES + 2 * service.config.inputs.picture_bytes * 4 // 3
+        asked = read_json(await read_body(request, most), JobIn)
+        model = service.served(asked.model, asked.kind)
+        seed = seed_of(owner, key) if asked.seed is None else asked.seed
+        tasks = tasks_of(asked, model, seed, service.config.pictures)
+        form: Json = {}
+        if asked.kind == "image":
+            form = format_of(asked.output_format, asked.output_compression)
+        service.check_webhook(asked.webhook)
+        return NewJob(
+            kind=asked.kind,
+            tasks=tasks,
+            asked=form,
+            owner=owner,
+            idempotency_key=key,
+            webhook=asked.webhook,
+            inputs=await self._inputs(asked, tasks[0].width, tasks[0].height),
+        )
+
+    async def _inputs(self, asked: JobIn, width: int, height: int) -> dict[str, bytes]:
+        found = await inputs_of(asked, self._service.reader)
+        sizes = {(across, down) for _, across, down in found.values()}
+        if len(sizes) > 1:
+            message = "mask: expected as many pixels each way as the image has."
+            raise Refusal("invalid_value", message, "mask")
+        return {
+            name: await asyncio.to_thread(fit, png, width, height)
+            for name, (png, _, _) in found.items()
+        }
+
+    async def _one(self, request: Request) -> Response:
+        job = await self._job(request)
+        if request.method != "DELETE":
+            return JSONResponse(body_of(job))
+        await self._service.desk.delete(job.id, job.owner)
+        return JSONResponse({"id": job.id, "deleted": True, "object": "job.deleted"})
+
+    async def _cancel(self, request: Request) -> Response:
+        job = await self._job(request)
+        return JSONResponse(body_of(await self._service.desk.cancel(job.id, job.owner)))
+
+    async def _content(self, request: Request) -> Response:
+        job = await self._job(request)
+        name = request.query_params.get("variant") or "content"
+        found = files_of(job)
+        if name in found and name.startswith(INPUT):
+            # As small as what goes in may be; nobody noted how large it is.
+            data = [piece async for piece in self._service.desk.content(found[name])]
+            return Response(b"".join(data), media_type=found[name].type)
+        if name in found:
+            return await answer_file(self._service, request, job, found[name])
+        if not job.ended:
+            message = f"{name[:64]!r} is not there; the job is {job.progress} per cent done"
+            raise JobRefused("not_ready", message)
+        raise not_one_of("variant", name, found)
+
+    async def _events(self, request: Request) -> Response:
+        job = await self._job(request)
+        seen = _seen(request.headers.get("last-event-id", ""))
+        if job.ended and job.version <= seen:
+            # What tells a client of such streams not to come again.
+            return Response(status_code=204)
+        stream = self._stream(job, seen)
+        first = await anext(stream)
+        return LiveResponse(
+            Begun(first, stream),
+            "text/event-stream",
+            {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
+            stall_seconds=STALL_SECONDS,
+        )
+
+    async def _stream(self, job: Job, version: int) -> AsyncGenerator[bytes, None]:
+        """What happens to a job after the version that was seen last."""
+        with self._service.place():
+            # At once, so that a client knows that it is connected.
+            yield b": connected\n\n"
+            watch = cast("AsyncGenerator[Seen, None]", self._service.desk.watch(job.id, job.owner))
+            async with aclosing(watch), aclosing(beating(watch)) as news:
+                try:
+                    async for seen in news:
+                        if seen is None:
+                            yield b": nothing new\n\n"
+                        elif seen.job.version > version or seen.preview is not None:
+                            yield _event(seen)
+                except JobRefused as refused:
+                    # Whoever reads on comes again, and is told what else is the matter.
+                    if refused.code == "not_found":
+                        yield event_of("job.deleted", None, {"id": job.id})
+
+    async def _job(self, request: Request) -> Job:
+        name = known(request.path_params["id"], "job")
+        return await self._service.desk.get(name, self._service.owner(request))
+
+
+def _event(seen: Seen) -> bytes:
+    job = seen.job
+    if seen.preview is not None and not job.ended:
+        image = f"data:image/jpeg;base64,{base64.b64encode(seen.preview).decode()}"
+        body: Json = {"id": job.id, "picture": seen.preview_of, "image": image}
+        return event_of("job.preview", None, body)
+    name = job.state if job.state in (*ENDED, "queued") else "progress"
+    return event_of(f"job.{name}", job.version, body_of(job))
+
+
+def event_of(name: str, version: int | None, body: Json) -> bytes:
+    """A server-sent event (HTML Living Standard, 9.2); ``version`` is what to go on from."""
+    last = "" if version is None else f"id: {version}\n"
+    return f"event: {name}\n{last}data: ".encode() + msgspec.json.encode(body) + b"\n\n"
+
+
+def _seen(header: str) -> int:
+    """The version that a client saw last; -1 for none."""
+    said = header.strip()
+    return int(said) if said.isascii() and said.isdecimal() and len(said) <= 18 else -1
+
+
+def files_of(job: Job) -> Mapping[str, Artefact]:
+    """All files of a job by name; what went in is called ``input-image``, ``input-mask``."""
+    found = {
+        f"{INPUT}{name}": Artefact(name=f"{INPUT}{name}", key=key, type="image/png", size=0)
+        for name, key in job.tasks[0].inputs.items()
+    }
+    return found | {each.name: each for each in job.artefacts}
+
+
+def body_of(job: Job) -> Json:
+    """A job as the routes tell it. Times are Unix seconds."""
+    return {
+        "id": job.id,
+        "object": "job",
+        "kind": job.kind,
+        "state": job.state,
+        "version": job.version,
+        "progress": job.progress,
+        "step_ms": job.step_ms,
+        "remaining_ms": job.remaining_ms,
+        "created_at": job.created_at,
+        "started_at": job.started_at,
+        "ended_at": job.ended_at,
+        "expires_at": job.expires_at,
+        "attempts": job.attempts,
+        "error": msgspec.to_builtins(job.error),
+        "asked": job.asked,
+        "tasks": [
+            {**msgspec.to_builtins(task), "inputs": sorted(task.inputs)} for task in job.tasks
+        ],
+        "artefacts": [
+            {
+                "name": each.name,
+                "type": each.type,
+                "size": each.size,
+                "url": f"{PATH}/{job.id}/content?variant={each.name}",
+            }
+            for each in job.artefacts
+        ],
+        "remixed_from": job.remixed_from,
+    }
