@@ -89,7 +89,7 @@ def serve(
     voices = data / "voices" if data is not None else None
     pipeline = CascadePipeline(deployment, cache_root, on_progress=steps.step, voices=voices)
     try:
-        jobs = _jobs(deployment.media, data, config)
+        jobs = jobs_of(deployment.media, data, config)
         server = Server(deployment, pipeline, recordings, keys=reach.keys, jobs=jobs)
     except StageFailure as failure:
         raise ServeError(failure.error.message) from None
@@ -111,13 +111,24 @@ def serve(
         raise ServeError(f"{server.failure} (see `antiphon doctor`)")
 
 
-def _jobs(media: MediaConfig | None, data: Path | None, config: Path | None) -> Jobs | None:
+def jobs_of(media: MediaConfig | None, data: Path | None, config: Path | None) -> Jobs | None:
+    """Where pictures and clips are made, or ``None`` where none are.
+
+    Raises:
+        StageFailure: a library or the secret is missing, or the secret is none.
+    """
     if media is None or data is None:
         return None
     # Here, not at the top: the database's libraries take a second to load.
-    from ..engines.jobs.hooks import secret_bytes
-    from ..engines.jobs.sql_desk import SqlDesk
-
+    try:
+        from ..engines.jobs.hooks import secret_bytes
+        from ..engines.jobs.sql_desk import SqlDesk
+    except ImportError as error:
+        if media == MediaConfig():
+            # Nobody asked for it: an installation for speech alone does without.
+            return None
+        message = f"media: needs {error.name}; install antiphon[jobs], or say media: null"
+        raise StageFailure(StageError("jobs_missing", message)) from None
     settings = job_settings(media, data)
     if settings.webhook_secret is not None:
         try:

@@ -286,3 +286,48 @@ def test_a_port_that_is_taken() -> None:
 def test_an_address_that_is_not_ours() -> None:
     with pytest.raises(ServeError, match=r"^cannot listen on 192\.0\.2\.1:0: .*another --host$"):
         serve(deployed(open=True), Path("unused"), "192.0.2.1", 0)
+
+
+@pytest.fixture
+def speech_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if what jobs need was not installed."""
+    monkeypatch.setitem(sys.modules, "antiphon.engines.jobs.sql_desk", None)
+
+
+@pytest.mark.usefixtures("speech_alone")
+def test_without_what_jobs_need_the_rest_is_served(tmp_path: Path) -> None:
+    assert module.jobs_of(parse_deployment({"model": "m"}).media, tmp_path, None) is None
+
+
+@pytest.mark.usefixtures("speech_alone")
+def test_what_is_asked_for_and_can_not_be_had_stops_the_start(tmp_path: Path) -> None:
+    media = parse_deployment({"model": "m", "media": {"queue": 7}}).media
+    with pytest.raises(StageFailure, match=r"antiphon\[jobs\]"):
+        module.jobs_of(media, tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    ("secret", "told"), [(None, "cannot read"), ("whsec_c2hvcnQ=", "24 to 64 bytes")]
+)
+def test_a_webhook_secret_that_can_not_be_used_stops_the_start(
+    tmp_path: Path, secret: str | None, told: str
+) -> None:
+    file = tmp_path / "secret"
+    if secret is not None:
+        file.write_text(secret)
+    media = parse_deployment({"model": "m", "media": {"webhook_secret_file": str(file)}}).media
+    with pytest.raises(StageFailure, match=told) as failed:
+        module.jobs_of(media, tmp_path, None)
+    assert "media.webhook_secret_file" in failed.value.error.message
+
+
+def test_a_worker_of_our_own_is_started_with_the_same_file(tmp_path: Path) -> None:
+    for worker, command in (("embedded", True), ("none", False)):
+        media = parse_deployment({"model": "m", "media": {"worker": worker}}).media
+        jobs = module.jobs_of(media, tmp_path, tmp_path / "it.yaml")
+        assert jobs is not None
+        assert (jobs.worker is not None) is command
+        if jobs.worker is not None:
+            where = ["--config", str(tmp_path / "it.yaml"), "--data", str(tmp_path)]
+            assert jobs.worker[-6:] == ["worker", *where, "--embedded"]
+    assert module.jobs_of(None, tmp_path, None) is None
