@@ -67,6 +67,18 @@ def test_speech_alone(scripted_server: Server, tmp_path: Path) -> None:
     assert 4_000 < (tmp_path / "hello.mp3").stat().st_size < 20_000
 
 
+def test_pictures_and_clips(scripted_server: Server, tmp_path: Path) -> None:
+    title = "Pictures and clips"
+    assert (
+        printed([sys.executable], example("openai", title), scripted_server, tmp_path, ".py") == ""
+    )
+    assert (tmp_path / "apple.png").read_bytes().startswith(b"\x89PNG")
+    (command,) = re.findall(r"^    (curl .*)$", section(title), re.MULTILINE)
+    script = f"set -e\n{command} --fail --silent\n"
+    assert printed(["sh"], script, scripted_server, tmp_path, ".sh") == ""
+    assert (tmp_path / "rocket.mp4").read_bytes()[4:8] == b"ftyp"
+
+
 def test_openai_agents(scripted_server: Server, tmp_path: Path) -> None:
     PYTHON_ENVIRONMENTS["openai-agents"].made()
     python = str(PYTHON_ENVIRONMENTS["openai-agents"].python)
