@@ -37,6 +37,7 @@ from .measures import LAGS, Histogram, Measures
 from .media.cards import card_of
 from .media.routes import media_routes
 from .media.service import MediaService
+from .media.studio import studio_route
 from .metrics import CONTENT_TYPE, Metrics
 from .realtime import RealtimeRoute
 from .request_ids import RequestIds
@@ -56,7 +57,8 @@ SOCKETS = ("/v1/realtime", "/openai/realtime", "/openai/v1/realtime")
 
 _HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'self'; connect-src 'self' ws: wss:; img-src 'self' data:; "
+        "default-src 'self'; connect-src 'self' ws: wss:; img-src 'self' data: blob:; "
+        "media-src 'self' blob:; "
         "style-src 'self'; script-src 'self'; worker-src 'self' blob:; "
         "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
     ),
@@ -134,6 +136,7 @@ class Server:
     def _routes(self) -> list[BaseRoute]:
         return [
             Route("/", _page),
+            studio_route(self.media),
             Route("/healthz", _healthz),
             Route("/readyz", self._readyz),
             Route("/metrics", self._serve_metrics),

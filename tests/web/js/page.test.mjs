@@ -9,25 +9,24 @@ const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "../../../web/stat
 const read = (name) => readFileSync(join(ROOT, name), "utf8");
 const FILES = readdirSync(ROOT, { recursive: true }).map(String);
 const SCRIPTS = FILES.filter((name) => name.endsWith(".js"));
-const PAGE = read("index.html");
-const IDS = new Set([...PAGE.matchAll(/\sid="([^"]+)"/g)].map((match) => match[1]));
+const isStudio = (name) => name.startsWith("studio");
 
-test("the page obeys its content security policy: nothing inline, nothing from elsewhere", () => {
-  assert.doesNotMatch(PAGE, /<style|\sstyle=|\son\w+=|javascript:/i);
-  assert.doesNotMatch(PAGE, /<script(?![^>]*\ssrc="static\/)/i);
-  assert.doesNotMatch(PAGE, /<script[^>]*>[^<]/i);
-  for (const name of [...SCRIPTS, "style.css", "index.html"]) {
+/** Each page, with the modules that look elements up on it. */
+const PAGES = [
+  { page: "index.html", scripts: SCRIPTS.filter((name) => !isStudio(name)) },
+  { page: "studio.html", scripts: [...SCRIPTS.filter(isStudio), "key-dialog.js"] },
+].map(({ page, scripts }) => {
+  const text = read(page);
+  return { page, text, scripts, ids: new Set([...text.matchAll(/\sid="([^"]+)"/g)].map((match) => match[1])) };
+});
+
+test("nothing on a page or in a module comes from elsewhere, and no text becomes markup", () => {
+  for (const name of [...SCRIPTS, ...FILES.filter((each) => /\.(css|html)$/.test(each))]) {
     const outside = read(name).replaceAll("http://www.w3.org/2000/svg", "");
     assert.doesNotMatch(outside, /https?:\/\/|@import|\burl\((?!#)/, name);
   }
   for (const name of SCRIPTS) {
     assert.doesNotMatch(read(name), /innerHTML|outerHTML|insertAdjacentHTML|\beval\(|new Function|document\.write/, name);
-  }
-});
-
-test("every file that the page or a module names is there", () => {
-  for (const [, path] of PAGE.matchAll(/(?:href|src)="static\/([^"]+)"/g)) assert.ok(FILES.includes(path), path);
-  for (const name of SCRIPTS) {
     for (const [, path] of read(name).matchAll(/from "(\.[^"]+)"/g)) {
       const target = join(dirname(name), path);
       assert.ok(FILES.includes(target), `${name} imports ${path}`);
@@ -36,28 +35,37 @@ test("every file that the page or a module names is there", () => {
   for (const [, path] of read("sound.js").matchAll(/"(worklets\/[^"]+)"/g)) assert.ok(FILES.includes(path), path);
 });
 
-test("every element that a module looks up is on the page, once", () => {
-  for (const name of SCRIPTS) {
-    for (const [, id] of read(name).matchAll(/byId\("([^"]+)"\)/g)) assert.ok(IDS.has(id), `${name}: #${id}`);
-  }
-  assert.equal(IDS.size, [...PAGE.matchAll(/\sid="/g)].length);
-});
+for (const { page, text, scripts, ids } of PAGES) {
+  test(`${page} obeys its content security policy: nothing inline`, () => {
+    assert.doesNotMatch(text, /<style|\sstyle=|\son\w+=|javascript:/i);
+    assert.doesNotMatch(text, /<script(?![^>]*\ssrc="static\/)/i);
+    assert.doesNotMatch(text, /<script[^>]*>[^<]/i);
+    for (const [, path] of text.matchAll(/(?:href|src)="static\/([^"]+)"/g)) assert.ok(FILES.includes(path), path);
+  });
 
-test("every symbol in use is drawn", () => {
-  const sources = PAGE + SCRIPTS.map(read).join("");
-  for (const [, id] of sources.matchAll(/"#(icon-[\w-]+)"/g)) assert.ok(IDS.has(id), id);
-});
+  test(`every element that a module looks up is on ${page}, once`, () => {
+    for (const name of scripts) {
+      for (const [, id] of read(name).matchAll(/byId\("([^"]+)"\)/g)) assert.ok(ids.has(id), `${name}: #${id}`);
+    }
+    assert.equal(ids.size, [...text.matchAll(/\sid="/g)].length);
+  });
 
-test("every control has a name for those who do not see it", () => {
-  for (const [tag, id] of PAGE.matchAll(/<(?:input|select|textarea)[^>]*\sid="([^"]+)"[^>]*>/g)) {
-    const wrapped = new RegExp(`<label[^>]*>\\s*<(?:input|select|textarea)[^>]*\\sid="${id}"`).test(PAGE);
-    assert.ok(wrapped || PAGE.includes(`for="${id}"`), tag);
-  }
-  for (const [button] of PAGE.matchAll(/<button[\s\S]*?<\/button>/g)) {
-    const text = button.replace(/<[^>]+>/g, "").trim();
-    assert.ok(text || /aria-label="[^"]+"/.test(button), button);
-  }
-});
+  test(`every symbol in use on ${page} is drawn`, () => {
+    const sources = text + scripts.map(read).join("");
+    for (const [, id] of sources.matchAll(/"#(icon-[\w-]+)"/g)) assert.ok(ids.has(id), id);
+  });
+
+  test(`every control on ${page} has a name for those who do not see it`, () => {
+    for (const [tag, id] of text.matchAll(/<(?:input|select|textarea)[^>]*\sid="([^"]+)"[^>]*>/g)) {
+      const wrapped = new RegExp(`<label[^>]*>\\s*<(?:input|select|textarea)[^>]*\\sid="${id}"`).test(text);
+      assert.ok(wrapped || text.includes(`for="${id}"`), tag);
+    }
+    for (const [button] of text.matchAll(/<button[\s\S]*?<\/button>/g)) {
+      const said = button.replace(/<[^>]+>/g, "").trim();
+      assert.ok(said || /aria-label="[^"]+"/.test(button), button);
+    }
+  });
+}
 
 /** Relative luminance and contrast as WCAG 2 defines them. */
 function luminance(hex) {
@@ -82,7 +90,7 @@ for (const [name, scheme] of [["light", LIGHT], ["dark", DARK]]) {
       ["ink", "paper"], ["ink-soft", "paper"], ["ink-soft", "sheet"], ["call", "paper"],
       ["response", "paper"], ["response", "sheet"], ["ink", "glow"], ["warn", "paper"],
       ["dock-ink", "dock"], ["dock-soft", "dock"], ["dock-soft", "dock-raised"],
-      ["dock-call", "dock"], ["dock-response", "dock"],
+      ["dock-call", "dock"], ["dock-response", "dock"], ["dock-call", "dock-raised"], ["call", "sheet"], ["warn", "sheet"],
     ];
     for (const [front, back] of pairs) {
       const ratio = contrast(scheme[front], scheme[back]);
