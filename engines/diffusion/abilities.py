@@ -51,6 +51,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     call: dict[str, Any] | None = None
     """More arguments of the pipeline's call, such as ``max_sequence_length``."""
 
+    examples: tuple[str, ...] | None = None
+    """Prompts that show what it can, for people who try it first."""
+
 
 class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     """A model's defaults and limits. ``width`` and so on are what is made where nothing is asked."""
@@ -82,6 +85,7 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     adapters: tuple[str, ...] = ()
     untrained: bool = False
     call: dict[str, Any] = {}
+    examples: tuple[str, ...] = ()
 
     def check(self, task: MediaTask) -> None:
         """Refuse what can't be made.

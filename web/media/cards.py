@@ -16,6 +16,7 @@ def card_of(model: Served) -> dict[str, object]:
         "strength": able.strength,
         "negative_prompt": able.negative,
         "adapters": list(able.adapters),
+        "examples": list(able.examples),
         "defaults": {
             "size": f"{able.width}x{able.height}",
             "steps": able.steps,
