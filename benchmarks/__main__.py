@@ -1,7 +1,7 @@
 """Runs the benchmarks: the short forms of all, or one.
 
-    python -m benchmarks                     short forms of all, in less than nine minutes
-    python -m benchmarks --full              all of them whole: three quarters of an hour
+    python -m benchmarks                     short forms of all, in about eleven minutes
+    python -m benchmarks --full              all of them whole: an hour
     python -m benchmarks sessions            the short form of one
     python -m benchmarks sessions --full ... one as a whole, or with its own arguments
 
@@ -26,6 +26,7 @@ NAMES = (
     "speech",
     "transcription",
     "protocol",
+    "diffusion",
 )
 
 MISSED = "MISSED "

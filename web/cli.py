@@ -15,7 +15,6 @@ from ..engines.speech.families.table import table
 from ..realtime.recording import RecordingError, replay
 from .commands.arguments import add_commands
 from .commands.errors import CommandError
-from .commands.worker import add_worker
 from .doctor import diagnose, format_findings, is_healthy
 from .paths import DEFAULT_CONFIG, config_file, data_folder
 from .progress import Steps
@@ -62,7 +61,6 @@ def _parser() -> argparse.ArgumentParser:
     serve.set_defaults(run=_serve)
 
     add_commands(commands)
-    add_worker(commands.add_parser("worker", help="make pictures and clips that a server accepts"))
 
     doctor = commands.add_parser("doctor", help="say what is missing, and what mends it")
     _add_config(doctor)

@@ -7,10 +7,12 @@ The pins come from the requirement files in ``deploy/``.
 from __future__ import annotations
 
 import re
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ..deploy.setup_env import (
     ACCELERATOR,
@@ -28,7 +30,10 @@ from ..engines.deployment import (
     codec_lm_models,
     models_named,
 )
+from ..engines.diffusion.named import abilities_of
+from ..engines.media import MediaConfig
 from ..engines.speech.tokens.settings import CodecTalkerConfig, is_folder
+from ..engines.stage import StageFailure
 from .machine import Machine, look, normalised
 from .reach import check_reach
 
@@ -51,6 +56,12 @@ PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;]+)$", re.MULTILINE)
 """A pin that holds on every machine; those with a marker are left to pip."""
 
 RENEW = "make setup"
+
+MEDIA_PACKAGES = ("dbos", "diffusers", "obstore", "pillow", "sqlalchemy", "torch")
+"""Of pictures and clips, as packages are named in :attr:`.machine.Machine.versions`."""
+
+POSTGRES_PORT = 5432
+CONNECT_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +115,7 @@ def diagnose(
         *findings,
         *(_model(name, cache_root) for name in models_named(deployment)),
         *(_model_folders(talker) if isinstance(talker, CodecTalkerConfig) else ()),
+        *(_media(facts, deployment.media) if deployment.media is not None else ()),
         _folder(facts, cache_root),
         _disk(facts),
         _memory(facts, language_model=language_model),
@@ -244,6 +256,49 @@ def _model_folders(talker: CodecTalkerConfig) -> Iterator[Finding]:
             detail = f"{named} is not there, or has no config.json"
             mend = f"download the model, and set {key} to its folder"
             yield Finding(check=key, ok=False, detail=detail, mend=mend)
+
+
+def _media(facts: Machine, media: MediaConfig) -> Iterator[Finding]:
+    """What pictures and clips are made with."""
+    missing = [name for name in MEDIA_PACKAGES if name not in facts.versions]
+    if missing and media == MediaConfig():
+        # Nobody asked for them: the server does without.
+        yield Finding(check="media", ok=True, detail=f"none, without {_some(missing)}")
+        return
+    if missing:
+        mend = f"{RENEW}, or media: null"
+        yield Finding(check="media", ok=False, detail=f"needs {_some(missing)}", mend=mend)
+    for name, each in media.models.items():
+        check = f"media.models.{name}"
+        try:
+            able = abilities_of(each)
+        except StageFailure as failure:
+            mend = f"download the model, and set {check}.path to its folder"
+            yield Finding(check=check, ok=False, detail=failure.error.message, mend=mend)
+        else:
+            detail = f"{able.kind}s, {'untrained' if able.untrained else able.family}"
+            yield Finding(check=check, ok=True, detail=detail)
+    if media.database is not None and (away := _unreachable(media.database)):
+        mend = "start the database, or set media.database to another"
+        yield Finding(check="media.database", ok=False, detail=away, mend=mend)
+
+
+def _unreachable(database: str) -> str:
+    """Why a database can't be had as it seems from here; nothing where it can."""
+    scheme, _, path = database.partition(":///")
+    if scheme == "sqlite":
+        folder = Path(path).parent
+        return "" if folder.is_dir() else f"{folder} is not there"
+    url = urlsplit(database)
+    try:
+        if url.hostname is None:
+            return ""
+        address = (url.hostname, url.port or POSTGRES_PORT)
+        with socket.create_connection(address, timeout=CONNECT_SECONDS):
+            return ""
+    except (OSError, ValueError) as error:
+        # Without the URL, in which there may be a password.
+        return f"nothing answers at {url.hostname}: {error}"
 
 
 def _folder(facts: Machine, cache_root: Path) -> Finding:

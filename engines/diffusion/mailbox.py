@@ -14,6 +14,11 @@ Told = Step | Checkpoint | Picture | TaskFailed | TaskCancelled
 STEPS = 64
 """That may wait; of more the oldest are left out. Of checkpoints only the last waits."""
 
+QUIET_SECONDS = 0.04
+"""After a step was told, the next ones wait so long, to be told together. Each time that the
+loop wakes up it takes the interpreter from the model's thread: with steps of a few milliseconds
+that cost more than all else. What is not a step is told at once."""
+
 
 class Mailbox:
     """Bounded, and the model never waits for its reader."""
@@ -23,15 +28,33 @@ class Mailbox:
         self._there = asyncio.Event()
         self._lock = threading.Lock()
         self._items: deque[Told] = deque()
+        self._quiet = False
 
     def put(self, item: Told) -> None:
         """From any thread."""
         with self._lock:
             self._make_room(item)
             self._items.append(item)
+            if isinstance(item, Step):
+                if self._quiet:
+                    return
+                self._quiet = True
         # A loop that is gone has no reader either.
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._there.set)
+            wake = self._tell_step if isinstance(item, Step) else self._there.set
+            self._loop.call_soon_threadsafe(wake)
+
+    def _tell_step(self) -> None:
+        self._there.set()
+        self._loop.call_later(QUIET_SECONDS, self._end_quiet)
+
+    def _end_quiet(self) -> None:
+        with self._lock:
+            # Not where the reader has not heard the last time: perhaps it is gone.
+            self._quiet = bool(self._items) and not self._there.is_set()
+            again = self._quiet
+        if again:
+            self._tell_step()
 
     def _make_room(self, item: Told) -> None:
         if isinstance(item, Checkpoint):

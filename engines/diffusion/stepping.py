@@ -41,7 +41,9 @@ class Watch(Protocol):
 
 def stepwise(scheduler: Any, watch: Watch) -> Any:
     """A copy of a scheduler that tells ``watch`` of its steps."""
-    own = copy.deepcopy(scheduler)
+    # Its settings are frozen: they are replaced as a whole, or not at all.
+    settings = scheduler._internal_dict
+    own = copy.deepcopy(scheduler, {id(settings): settings})
     own.__class__ = _told(scheduler.__class__)
     own._watch = watch
     own._begun_at = None

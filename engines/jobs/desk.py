@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from .job import Artefact, Job, NewJob
+from .job import Artefact, Job, NewJob, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,10 @@ class Desk(Protocol):
         after: str | None,
         limit: int,
         order: Literal["asc", "desc"],
+        state: State | None = None,
     ) -> Page:
-        """Jobs by their creation; ``after`` names the last one that was seen."""
+        """Jobs by their creation, of one kind or state where it is said; ``after`` names the last
+        one that was seen."""
         ...
 
     async def cancel(self, job_id: str, owner: str) -> Job:

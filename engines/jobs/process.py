@@ -37,8 +37,10 @@ async def work(
     parent: BinaryIO | None = None,
     on_loaded: Callable[[str], None] = lambda name: None,
 ) -> None:
-    """Load the models, telling ``on_loaded`` each one's name, and carry out jobs until SIGTERM or SIGINT, or until the pipe ``parent``
-    closes, as its other end is in a process that has died.
+    """Load the models, telling ``on_loaded`` each one's name, and carry out jobs.
+
+    It ends with SIGTERM, or when the pipe ``parent`` closes, as its other end is in a process that
+    has died; with SIGINT where there is no ``parent``, which ends it otherwise.
 
     Raises:
         StageFailure: a model can't be loaded.
@@ -54,7 +56,7 @@ async def work(
             limit.daemon = True
             limit.start()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM,) if parent is not None else (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, leave)
     if parent is not None:
         threading.Thread(

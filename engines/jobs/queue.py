@@ -196,7 +196,7 @@ class Runner:
     def destroy(self) -> None:
         """Let go. Threads whose workflow was handed back would ask for ever how it ends."""
         logging.getLogger("dbos").setLevel(logging.CRITICAL)
-        records = self._dbos._sys_db
+        records = self._dbos._sys_db  # pyright: ignore[reportPrivateUsage]
 
         def over(workflow_id: str, **_more: object) -> NoReturn:
             raise DBOSException(f"the worker left before {workflow_id} had ended")

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from .desk import JobRefused, Page
-from .job import Artefact, Job, JobError
+from .job import Artefact, Job, JobError, State
 from .schema import IDEMPOTENCY, JOBS, PARTS
 
 OPEN = ("queued", "in_progress")
@@ -234,11 +234,14 @@ class Records:
         after: str | None,
         limit: int,
         order: Literal["asc", "desc"],
+        state: State | None = None,
     ) -> Page:
         """Jobs by their creation. Raises ``JobRefused`` where ``after`` names none."""
         query = job_columns().where(JOBS.c.owner == owner)
         if kind is not None:
             query = query.where(JOBS.c.kind == kind)
+        if state is not None:
+            query = query.where(JOBS.c.state == state)
         place = sa.tuple_(JOBS.c.created_at, JOBS.c.id)
         rising = order == "asc"
         with self._engine.connect() as line:

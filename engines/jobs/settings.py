@@ -28,8 +28,8 @@ class JobSettings:
     jobs_at_once: int = 4
     """Of one worker."""
 
-    poll_seconds: float = 0.1
-    """Between a worker's looks at the queue."""
+    poll_seconds: float = 0.2
+    """Between a worker's looks at the queue; each takes the model some milliseconds."""
 
     silent_seconds: float = 15.0
     """After which a worker on another machine counts as dead."""

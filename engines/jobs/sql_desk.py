@@ -19,7 +19,7 @@ from ..chunks import StageError
 from ..stage import StageFailure
 from .artefacts import PREFIX, Artefacts, Missing
 from .desk import JobRefused, Page, Seen
-from .job import Artefact, Job, NewJob
+from .job import Artefact, Job, NewJob, State
 from .making import DATABASE_AWAY
 from .queue import Queue, prepare
 from .records import Ending, Records
@@ -51,6 +51,7 @@ class SqlDesk:
         self._settings = settings
         self._clock = clock
         self._engine: sa.Engine | None = None
+        self._kept: Records | None = None
         self._watchers: set[_Watcher] = set()
         self._looker: asyncio.Task[None] | None = None
 
@@ -71,12 +72,19 @@ class SqlDesk:
         prepare(engine)
         self._queue = Queue(engine)
         self._store = Artefacts(self._settings.store, self._settings.store_options)
-        self._records = Records(
+        self._kept = Records(
             engine,
             queue_limit=self._settings.queue_limit,
             ending=Ending(self._settings.keep_seconds),
             clock=self._clock,
         )
+
+    @property
+    def _records(self) -> Records:
+        if self._kept is None:
+            # A server takes requests while it still opens them.
+            raise JobRefused("store_unavailable", "jobs are not open yet; try again")
+        return self._kept
 
     async def submit(self, new: NewJob) -> Job:
         """See :meth:`.desk.Desk.submit`."""
@@ -136,10 +144,17 @@ class SqlDesk:
         after: str | None,
         limit: int,
         order: Literal["asc", "desc"],
+        state: State | None = None,
     ) -> Page:
         """See :meth:`.desk.Desk.list`."""
         return await self._ask(
-            self._records.list, kind, owner, after=after, limit=limit, order=order
+            self._records.list,
+            kind,
+            owner,
+            after=after,
+            limit=limit,
+            order=order,
+            state=state,
         )
 
     async def cancel(self, job_id: str, owner: str) -> Job:
@@ -240,6 +255,7 @@ class SqlDesk:
             with contextlib.suppress(asyncio.CancelledError):
                 await looker
         engine, self._engine = self._engine, None
+        self._kept = None
         if engine is not None:
             await asyncio.to_thread(self._queue.close)
             await asyncio.to_thread(engine.dispose)

@@ -234,12 +234,12 @@ def table(
         (SPEECH, SPEECH_HEAD, speech_clients),
         (MEDIA, MEDIA_HEAD, media_clients),
     ):
-        head = ("client", "package", *features_of(kind))
+        names = ("client", "package", *features_of(kind))
         rows = [
             (client.name, _package(client), *_cells(client, kind, found[client.name, kind], notes))
             for client in sorted(some, key=lambda client: client.name)
         ]
-        text += about + _lines([head, ("---",) * len(head), *rows])
+        text += about + _lines([names, ("---",) * len(names), *rows])
     if notes:
         text += "\n" + "".join(f"{number}. {note}\n" for note, number in notes.items())
     return text

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from antiphon.engines.jobs.desk import JobRefused, Page, Seen
-from antiphon.engines.jobs.job import Artefact, Job, JobError, NewJob
+from antiphon.engines.jobs.job import Artefact, Job, JobError, NewJob, State
 from antiphon.engines.jobs.sql_desk import request_digest
 
 replace = msgspec.structs.replace
@@ -101,17 +101,18 @@ class FakeDesk:
         after: str | None,
         limit: int,
         order: Literal["asc", "desc"],
+        state: State | None = None,
     ) -> Page:
-        found = [
-            job for job in self.jobs.values() if job.owner == owner and kind in (None, job.kind)
-        ]
+        mine = [job for job in self.jobs.values() if job.owner == owner]
+        found = [job for job in mine if kind in (None, job.kind) and state in (None, job.state)]
         if order == "desc":
             found.reverse()
         if after is not None:
-            ids = [job.id for job in found]
-            if after not in ids:
+            last = next((job for job in mine if job.id == after), None)
+            if last is None:
                 raise JobRefused("not_found", f"there is no job {after!r}", param="after")
-            found = found[ids.index(after) + 1 :]
+            sign = -1 if order == "desc" else 1
+            found = [job for job in found if sign * (job.created_at - last.created_at) > 0]
         return Page(tuple(found[:limit]), len(found) > limit)
 
     async def cancel(self, job_id: str, owner: str) -> Job:

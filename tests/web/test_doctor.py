@@ -158,6 +158,28 @@ def test_the_language_model_is_refused_where_vllm_has_no_build(cache: Path) -> N
     assert bad(diagnosed(mac, cache, SCRIPTED)) == {}
 
 
+def test_what_makes_pictures_and_clips_is_looked_for(cache: Path, tmp_path: Path) -> None:
+    found = {each.check: each for each in diagnosed(GOOD, cache, SCRIPTED)}
+    assert found["media.models.antiphon-draw"].detail.startswith("images")
+    media = {"models": {"mine": {"path": str(tmp_path / "away")}}}
+    deployment = parse_deployment({"media": media | {"database": f"sqlite:///{tmp_path}/no/a.db"}})
+    lacks = bad(diagnosed(GOOD, cache, deployment))
+    assert "media.models.mine.path" in lacks["media.models.mine"].mend
+    assert lacks["media.database"].detail == f"{tmp_path}/no is not there"
+    bare = replace(GOOD, versions=pinned("speech"))
+    assert "dbos" in bad(diagnosed(bare, cache, deployment))["media"].detail
+
+
+def test_a_database_that_does_not_answer_is_named_without_its_password(cache: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as here:
+        url = f"postgresql://me:secret@127.0.0.1:{here.getsockname()[1]}/jobs"
+        deployment = parse_deployment({"media": {"database": url}})
+        assert "media.database" not in bad(diagnosed(GOOD, cache, deployment))
+    away = bad(diagnosed(GOOD, cache, deployment))["media.database"].detail
+    assert "127.0.0.1" in away
+    assert "secret" not in away
+
+
 def test_companions_built_for_another_torch_are_to_be_removed(cache: Path) -> None:
     broken = replace(GOOD, versions=dict(GOOD.versions) | {"torchvision": "0.28.0"})
     finding = bad(diagnosed(broken, cache))["torch companions"]

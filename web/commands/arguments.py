@@ -1,4 +1,4 @@
-"""The arguments of ``antiphon say | transcribe | talk``; nothing of what they run is imported."""
+"""The arguments of ``antiphon say | transcribe | talk | worker``; nothing of what they run is imported."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ class Commands(Protocol):
 
 
 def add_commands(commands: Commands) -> None:
-    """Add the three commands."""
+    """Add the four commands."""
     _add_say(commands.add_parser("say", help="speak a text: to a file, or aloud"))
     _add_transcribe(commands.add_parser("transcribe", help="write what is said in recordings"))
     _add_talk(commands.add_parser("talk", help="talk with microphone and loudspeaker"))
+    _add_worker(commands.add_parser("worker", help="make pictures and clips that a server accepts"))
 
 
 def _add_say(say: argparse.ArgumentParser) -> None:
@@ -67,6 +68,13 @@ def _add_talk(talk: argparse.ArgumentParser) -> None:
     talk.set_defaults(run=_talk)
 
 
+def _add_worker(worker: argparse.ArgumentParser) -> None:
+    _add_config(worker, "deployment whose pictures and clips are made")
+    worker.add_argument("--data", type=Path, help="folder of what the server keeps")
+    worker.add_argument("--embedded", action="store_true", help=argparse.SUPPRESS)
+    worker.set_defaults(run=_worker)
+
+
 def _add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--url", help=f"a running server; default: ${URL_VARIABLE}; empty: none is asked"
@@ -94,3 +102,9 @@ def _talk(args: argparse.Namespace) -> int:
     from .talk import run_talk
 
     return run_talk(args)
+
+
+def _worker(args: argparse.Namespace) -> int:
+    from .worker import run_worker
+
+    return run_worker(args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,22 +20,12 @@ from ..progress import Steps
 from .errors import CommandError
 
 if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
     from ...engines.diffusion.pipeline_diffuser import PipelineDiffuser
 
 NICE = 5
 """How far a server's own worker stands back behind those who talk."""
-
-
-def add_worker(worker: argparse.ArgumentParser) -> None:
-    """Its arguments."""
-    worker.add_argument(
-        "--config",
-        default=DEFAULT_CONFIG,
-        help="deployment file, or the name of one that ships (default: %(default)s)",
-    )
-    worker.add_argument("--data", type=Path, help="folder of what the server keeps")
-    worker.add_argument("--embedded", action="store_true", help=argparse.SUPPRESS)
-    worker.set_defaults(run=run_worker)
 
 
 def run_worker(args: argparse.Namespace) -> int:
@@ -44,7 +35,7 @@ def run_worker(args: argparse.Namespace) -> int:
         CommandError: the deployment makes no pictures and clips, or they can't be made here.
     """
     _prepare_process(embedded=args.embedded)
-    deployment = load_deployment(config_file(args.config))
+    deployment = load_deployment(config_file(args.config or DEFAULT_CONFIG))
     try:
         _work(deployment, data_folder(args.data, os.environ), embedded=args.embedded)
     except StageFailure as failure:
@@ -56,11 +47,21 @@ def _prepare_process(*, embedded: bool) -> None:
     # Set before any engine library is loaded: they read these once.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() - 1)))
+    for quiet in ("DIFFUSERS_VERBOSITY", "TRANSFORMERS_VERBOSITY"):
+        os.environ.setdefault(quiet, "error")
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     if embedded:
         os.nice(NICE)
+        # A terminal sends it to all of its processes; the server ends this one in its own time.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _cores() -> int:
+    # One is left to the server, unless the deployment says otherwise (`switches.threads`).
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _work(deployment: Deployment, data: Path, *, embedded: bool) -> None:
@@ -81,20 +82,20 @@ def _work(deployment: Deployment, data: Path, *, embedded: bool) -> None:
         except ValueError as error:
             raise CommandError(f"media.webhook_secret_file: {error}") from None
     steps = Steps()
-    steps.step(f"loading {', '.join(media.models)}")
+    steps.step(f"worker: loading {', '.join(media.models)}")
     diffusers = _diffusers(media, default_cache_root(os.environ))
-    hooks = (
-        (lambda engine: HookSender(engine, Fetcher(media.fetch), secret))
-        if secret is not None
-        else None
-    )
+
+    def hooks(engine: Engine) -> HookSender:
+        return HookSender(engine, Fetcher(media.fetch), secret or "")
+
     parent = sys.stdin.buffer if embedded else None
 
     def loaded(name: str) -> None:
         last = name == [*diffusers][-1]
-        steps.step(f"{name} is loaded{'; taking jobs' if last else ''}")
+        steps.step(f"worker: {name} is loaded{'; taking jobs' if last else ''}")
 
-    run(work(settings, diffusers, encode_result, hooks=hooks, parent=parent, on_loaded=loaded))
+    sending = hooks if secret is not None else None
+    run(work(settings, diffusers, encode_result, hooks=sending, parent=parent, on_loaded=loaded))
 
 
 def _diffusers(media: MediaConfig, cache_root: Path) -> Mapping[str, PipelineDiffuser]:

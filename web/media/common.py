@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from ...engines.jobs.desk import JobRefused, Page, Seen
-from ...engines.jobs.job import Job
+from ...engines.jobs.job import Job, State
 from ...realtime.refusals import not_one_of
 from ...sessions.errors import Refusal
 from ..leaving import NOBODY, ClientLeft
-from .asking import check_key
+from .asking import Settings, check_key, read_json
 from .refused import REFUSED, answer_refused
 from .service import MediaService
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 Json: TypeAlias = dict[str, Any]
+T = TypeVar("T", bound=Settings)
 
 PAGE, PAGE_MOST = 20, 100
 
@@ -51,6 +52,21 @@ def asker(service: MediaService, request: Request) -> tuple[str, str | None]:
     return service.owner(request), check_key(request.headers.get("idempotency-key"))
 
 
+BIG_BYTES = 256 * 1024
+"""Of a body, from which on it is read in a thread: it takes milliseconds."""
+
+
+async def read_settings(body: bytes, kind: type[T]) -> T:
+    """Read a JSON body, however long it is.
+
+    Raises:
+        Refused: see :func:`.asking.read_json`.
+    """
+    if len(body) < BIG_BYTES:
+        return read_json(body, kind)
+    return await asyncio.to_thread(read_json, body, kind)
+
+
 def known(name: str, what: str, param: str | None = None) -> str:
     """An id as it is asked after: databases refuse some of what can't be one.
 
@@ -63,7 +79,11 @@ def known(name: str, what: str, param: str | None = None) -> str:
 
 
 async def page_of(
-    service: MediaService, request: Request, kind: str | None, what: str
+    service: MediaService,
+    request: Request,
+    kind: str | None,
+    what: str,
+    state: State | None = None,
 ) -> tuple[Page, Json]:
     """The jobs that a list asks for by ``after``, ``limit`` and ``order``, and its frame.
 
@@ -77,6 +97,7 @@ async def page_of(
         after=known(asked["after"], what, "after") if asked.get("after") else None,
         limit=_limit(asked.get("limit")),
         order=_order(asked.get("order")),
+        state=state,
     )
     return page, _frame(page.jobs, more=page.more)
 

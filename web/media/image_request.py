@@ -18,7 +18,8 @@ from ...realtime.refusals import missing, not_one_of
 from ...sessions.errors import Refusal
 from ..bodies import read_body
 from ..uploads import FIELD_BYTES, body_type, read_form
-from .asking import BODY_BYTES, Settings, read_fields, read_json
+from .asking import BODY_BYTES, Settings, read_fields
+from .common import read_settings
 
 Work: TypeAlias = Literal["generation", "edit", "variation"]
 
@@ -44,11 +45,15 @@ MODERATIONS = ("auto", "low")
 
 PARTIALS = 3
 
-IMAGES = 16
-"""Files that a form may have: as many as there may be elsewhere, to be told how many here."""
+FILES = 17
+"""Files that a form may have: as many pictures as there may be elsewhere, to be told how many
+here, and a mask."""
 
 VARIED = 0.6
 """How much of a picture is made anew for a variation of it."""
+
+MASKED = 1.0
+"""The same of what a mask shows: nothing that was there is to be seen."""
 
 
 class Located(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -72,6 +77,8 @@ class ImageIn(Settings, kw_only=True, forbid_unknown_fields=True):
     stream: bool | None = None
     response_format: str | None = None
     style: str | None = None
+    safety_identifier: str | None = None
+    """As ``user``: it changes nothing, and is not kept."""
 
 
 class EditIn(ImageIn, kw_only=True, forbid_unknown_fields=True):
@@ -116,13 +123,12 @@ async def read_image(request: Request, work: Work, limits: InputLimits) -> Asked
         ClientDisconnect: the client is gone.
     """
     if work == "generation":
-        asked = read_json(await read_body(request, BODY_BYTES), ImageIn)
+        asked = await read_settings(await read_body(request, BODY_BYTES), ImageIn)
         return _checked(AskedImage(work, asked))
     if body_type(request) != "multipart/form-data":
-        body = await read_body(request, BODY_BYTES + 2 * limits.picture_bytes * 4 // 3)
-        return _checked(_from_json(_prompted(body, work), work))
+        return _checked(await _read_json(request, work, limits))
     beside = FIELD_BYTES + limits.picture_bytes
-    form = await read_form(request, limits.picture_bytes, file="image", files=IMAGES, beside=beside)
+    form = await read_form(request, limits.picture_bytes, file="image", files=FILES, beside=beside)
     try:
         return _checked(_from_form(form, work))
     except BaseException:
@@ -130,11 +136,13 @@ async def read_image(request: Request, work: Work, limits: InputLimits) -> Asked
         raise
 
 
-def _prompted(body: bytes, work: Work) -> EditIn:
+async def _read_json(request: Request, work: Work, limits: InputLimits) -> AskedImage:
     if work == "variation":
         message = "image: send it as a file of a multipart form."
         raise Refusal("unsupported_value", message, "image")
-    return read_json(body, EditIn)
+    # Two pictures in base64, and the rest.
+    body = await read_body(request, BODY_BYTES + 2 * limits.picture_bytes * 4 // 3)
+    return _from_json(await read_settings(body, EditIn), work)
 
 
 def _from_json(settings: EditIn, work: Work) -> AskedImage:
@@ -248,30 +256,39 @@ def filled(asked: AskedImage, model: Served) -> ImageIn:
             raise Refusal("invalid_value", "quality: say either this or steps.", "quality")
         steps = max(1, min(able.max_steps, round(able.steps * factor)))
         said = msgspec.structs.replace(said, steps=steps)
-    if isinstance(said, EditIn) and said.strength is None and able.strength:
-        said = msgspec.structs.replace(said, strength=_strength(asked, said))
+    if isinstance(said, EditIn) and said.strength is None:
+        said = msgspec.structs.replace(said, strength=_strength(asked, said, model))
     return said
 
 
-def _strength(asked: AskedImage, said: EditIn) -> float | None:
+def _strength(asked: AskedImage, said: EditIn, model: Served) -> float | None:
+    if not model.abilities.strength:
+        if said.input_fidelity:
+            message = f"input_fidelity: {model.name} always takes the picture as it is."
+            raise Refusal("unsupported_value", message, "input_fidelity")
+        return None
     if said.input_fidelity:
         return FIDELITIES[said.input_fidelity]
+    if asked.mask is not None:
+        return MASKED
     return VARIED if asked.work == "variation" else None
 
 
 def _check_inputs(asked: AskedImage, model: Served) -> None:
-    names = tuple(sorted(inputs_of(asked)))
-    if names in model.abilities.inputs:
+    given, taken = inputs_of(asked), model.abilities.inputs
+    if given in taken:
         return
-    if not names:
-        message = f"{model.name} begins with a picture: use /v1/images/edits."
+    if not given:
+        message = f"model: {model.name} begins with a picture; use /v1/images/edits."
         raise Refusal("unsupported_value", message, "model")
-    param = "mask" if "mask" in names and ("image",) in model.abilities.inputs else "image"
-    raise Refusal("unsupported_value", f"{param}: {model.name} takes none.", param)
+    known = " or ".join(" and ".join(names) or "no picture" for names in taken)
+    param = "mask" if "mask" in given or ("image", "mask") in taken else "image"
+    message = f"{param}: {model.name} takes {known}, not {' and '.join(given)}."
+    raise Refusal("unsupported_value", message, param)
 
 
 def inputs_of(asked: AskedImage) -> tuple[str, ...]:
-    """Which pictures go in, as families call them."""
+    """Which pictures go in, as families call them, in order."""
     return (("image",) if asked.images else ()) + (("mask",) if asked.mask is not None else ())
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
+import msgspec
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from ...engines.jobs.desk import JobRefused
@@ -75,19 +77,19 @@ class ImageRoutes:
         if job.state != "completed":
             return answer_failed(job)
         body = await self._answer(request, asked, job)
-        return JSONResponse(body, headers={JOB_HEADER: job.id})
+        return Response(body, media_type="application/json", headers={JOB_HEADER: job.id})
 
     async def _job(self, request: Request, asked: AskedImage) -> NewJob:
         """The job that a request means, its pictures in the size of what is made."""
         service = self._service
         owner, key = asker(service, request)
-        model = service.served(asked.settings.model, "image")
+        model = self._model(asked)
         settings = filled(asked, model)
         form = format_of(settings.output_format, settings.output_compression)
+        count = self._count(settings.n)
         service.check_webhook(settings.webhook)
         size, inputs = await self._inputs(asked, model)
         seed = seed_of(owner, key) if settings.seed is None else settings.seed
-        count = self._count(settings.n)
         names = {name: name for name in inputs}
         tasks = tuple(
             task_of(settings, model, seed=seed_at(seed, at), size=size, inputs=names)
@@ -104,6 +106,17 @@ class ImageRoutes:
             webhook=settings.webhook,
             inputs=fitted,
         )
+
+    def _model(self, asked: AskedImage) -> Served:
+        """The model that is meant; where it is none by name, the first that takes what goes in."""
+        name, given = asked.settings.model, inputs_of(asked)
+        meant = self._service.served(name, "image")
+        if name == meant.name or given in meant.abilities.inputs:
+            return meant
+        for each in self._service.models.values():
+            if each.abilities.kind == "image" and given in each.abilities.inputs:
+                return each
+        return meant
 
     def _count(self, n: int | None) -> int:
         most = self._service.config.pictures
@@ -132,43 +145,61 @@ class ImageRoutes:
                 )
                 raise Refusal("invalid_value", message, "mask")
             inputs["mask"] = mask.png
-        said = settings.size not in (None, "", "auto") or settings.width or settings.height
-        size = size_of(settings, able) if said else own_size(image.width, image.height, able)
-        return size, inputs
+        if (
+            settings.size in (None, "", "auto")
+            and settings.width is None
+            and settings.height is None
+        ):
+            return own_size(image.width, image.height, able), inputs
+        return size_of(settings, able), inputs
 
     async def _stream(self, asked: AskedImage, new: NewJob) -> Response:
-        pieces = ImageEvents(self._service, new, asked).pieces()
+        events = ImageEvents(self._service, new, asked)
+        pieces = events.pieces()
         # A job that is not accepted is an error, no stream.
         first = await anext(pieces)
-        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        headers = {
+            "Cache-Control": "no-cache",
+            "X-Accel-Buffering": "no",
+            JOB_HEADER: events.job.id,
+        }
         return LiveResponse(
             Begun(first, pieces), "text/event-stream", headers, stall_seconds=STALL_SECONDS
         )
 
-    async def _answer(self, request: Request, asked: AskedImage, job: Job) -> Json:
+    async def _answer(self, request: Request, asked: AskedImage, job: Job) -> bytes:
+        pictures = pictures_of(job)
         if asked.settings.response_format == "url":
             base = str(request.base_url).rstrip("/")
-            data: list[Json] = [
-                {"url": f"{base}{FILES}/{job.id}/{each.name}"} for each in pictures_of(job)
-            ]
-        else:
-            files = [await read_whole(self._service, each) for each in pictures_of(job)]
-            texts = await asyncio.to_thread(lambda: [encoded(file) for file in files])
-            data = [{"b64_json": text} for text in texts]
-        for each, task in zip(data, job.tasks, strict=True):
-            each["revised_prompt"] = None
-            each["seed"] = task.seed
-        return {
-            "created": int(job.created_at),
-            "data": data,
-            **facts_of(job),
-            "usage": USAGE,
-            "job": job.id,
-        }
+            return answer_of(job, [f"{base}{FILES}/{job.id}/{each.name}" for each in pictures])
+        files = [await read_whole(self._service, each) for each in pictures]
+        # Ten pictures of a few megabytes each.
+        return await asyncio.to_thread(answer_of, job, files)
 
     async def _file(self, request: Request) -> Response:
         job = await self._service.desk.get(known(request.path_params["id"], "file"), None)
         for each in job.artefacts:
-            if each.name == request.path_params["name"]:
+            # Addresses without a key are given out of pictures alone.
+            if job.kind == "image" and each.name == request.path_params["name"]:
                 return await answer_file(self._service, request, job, each)
         raise JobRefused("not_found", "there is no such file")
+
+
+def answer_of(job: Job, pictures: Sequence[bytes | str]) -> bytes:
+    """The answer to who waited, as JSON. ``pictures``: files, or URLs of them."""
+    data: list[Json] = [
+        {
+            **({"url": each} if isinstance(each, str) else {"b64_json": encoded(each)}),
+            "revised_prompt": None,
+            "seed": task.seed,
+        }
+        for each, task in zip(pictures, job.tasks, strict=True)
+    ]
+    body: Json = {
+        "created": int(job.created_at),
+        "data": data,
+        **facts_of(job),
+        "usage": USAGE,
+        "job": job.id,
+    }
+    return msgspec.json.encode(body)

@@ -49,6 +49,7 @@ def tasks_of(asked: JobIn, model: Served, seed: int, pictures: int) -> tuple[Med
         raise Refusal("invalid_value", message, "n")
     size = size_of(asked, model.abilities)
     inputs = {name: name for name in ("image", "mask") if getattr(asked, name)}
+    _check_inputs(model, tuple(inputs))
     return tuple(
         task_of(
             asked,
@@ -86,6 +87,19 @@ def format_of(form: str | None, compression: int | None) -> dict[str, object]:
         message = f"output_compression: must be from 0 to 100; it is {compression}."
         raise Refusal("invalid_value", message, "output_compression")
     return {"output_format": form, "output_compression": compression}
+
+
+def _check_inputs(model: Served, given: tuple[str, ...]) -> None:
+    taken = model.abilities.inputs
+    if given in taken:
+        return
+    known = " or ".join(" and ".join(names) or "none" for names in taken)
+    message = (
+        f"pictures that go in: {model.name} takes {known}, not {' and '.join(given) or 'none'}."
+    )
+    if given:
+        raise Refusal("unsupported_value", message, given[-1])
+    raise Refusal("missing_required_parameter", message, "image")
 
 
 def _check_kind(asked: JobIn) -> None:

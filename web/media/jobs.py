@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import cast
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from ...engines.jobs.desk import JobRefused, Seen
-from ...engines.jobs.job import ENDED, Artefact, Job, NewJob
+from ...engines.jobs.job import ENDED, Artefact, Job, NewJob, State
 from ...realtime.refusals import not_one_of
 from ...sessions.errors import Refusal
 from ..bodies import read_body
 from ..leaving import LiveResponse
-from .asking import BODY_BYTES, read_json
-from .common import Begun, Json, asker, beating, known, page_of, told
+from .asking import BODY_BYTES
+from .common import Begun, Json, asker, beating, known, page_of, read_settings, told
 from .contents import STALL_SECONDS, answer_file
 from .fitting import fit
 from .job_request import JobIn, format_of, inputs_of, tasks_of
@@ -36,6 +36,9 @@ READING = 32
 """Requests whose bodies are read or looked at now; more are refused."""
 
 KINDS = ("image", "video")
+STATES = ("queued", "in_progress", *ENDED)
+
+EVENTS = "text/event-stream"
 
 INPUT = "input-"
 """How files that went in are called, before the family's name for them."""
@@ -62,11 +65,10 @@ class JobRoutes:
     async def _all(self, request: Request) -> Response:
         if request.method == "POST":
             return await self._submit(request)
-        kind = request.query_params.get("kind") or None
-        if kind not in (None, *KINDS):
-            raise not_one_of("kind", kind, KINDS)
-        page, frame = await page_of(self._service, request, kind, "job")
-        return JSONResponse({**frame, "data": [body_of(job) for job in page.jobs]})
+        kind = _one_of("kind", request, KINDS)
+        state = cast("State | None", _one_of("state", request, STATES))
+        page, frame = await page_of(self._service, request, kind, "job", state)
+        return _answer({**frame, "data": [body_of(job) for job in page.jobs]})
 
     async def _submit(self, request: Request) -> Response:
         if self._reading >= READING:
@@ -78,14 +80,14 @@ class JobRoutes:
             self._reading -= 1
         job = await self._service.submit(new)
         headers = {"Location": f"{PATH}/{job.id}"}
-        return JSONResponse(body_of(job), status_code=202, headers=headers)
+        return _answer(body_of(job), 202, headers)
 
     async def _asked(self, request: Request) -> NewJob:
         service = self._service
         owner, key = asker(service, request)
         # Pictures in it are base64.
         most = BODY_BYTES + 2 * service.config.inputs.picture_bytes * 4 // 3
-        asked = read_json(await read_body(request, most), JobIn)
+        asked = await read_settings(await read_body(request, most), JobIn)
         model = service.served(asked.model, asked.kind)
         seed = seed_of(owner, key) if asked.seed is None else asked.seed
         tasks = tasks_of(asked, model, seed, service.config.pictures)
@@ -117,22 +119,24 @@ class JobRoutes:
     async def _one(self, request: Request) -> Response:
         job = await self._job(request)
         if request.method != "DELETE":
-            return JSONResponse(body_of(job))
+            return _answer(body_of(job))
         await self._service.desk.delete(job.id, job.owner)
-        return JSONResponse({"id": job.id, "deleted": True, "object": "job.deleted"})
+        return _answer({"id": job.id, "deleted": True, "object": "job.deleted"})
 
     async def _cancel(self, request: Request) -> Response:
         job = await self._job(request)
-        return JSONResponse(body_of(await self._service.desk.cancel(job.id, job.owner)))
+        return _answer(body_of(await self._service.desk.cancel(job.id, job.owner)))
 
     async def _content(self, request: Request) -> Response:
         job = await self._job(request)
         name = request.query_params.get("variant") or "content"
         found = files_of(job)
         if name in found and name.startswith(INPUT):
-            # As small as what goes in may be; nobody noted how large it is.
-            data = [piece async for piece in self._service.desk.content(found[name])]
-            return Response(b"".join(data), media_type=found[name].type)
+            # Without its length, which nobody noted.
+            pieces = cast("AsyncGenerator[bytes, None]", self._service.desk.content(found[name]))
+            begun = Begun(await anext(pieces, b""), pieces)
+            kind, headers = found[name].type, {"Cache-Control": "private, no-cache"}
+            return LiveResponse(begun, kind, headers, stall_seconds=STALL_SECONDS)
         if name in found:
             return await answer_file(self._service, request, job, found[name])
         if not job.ended:
@@ -146,11 +150,13 @@ class JobRoutes:
         if job.ended and job.version <= seen:
             # What tells a client of such streams not to come again.
             return Response(status_code=204)
+        if request.method == "HEAD":
+            return Response(media_type=EVENTS)
         stream = self._stream(job, seen)
         first = await anext(stream)
         return LiveResponse(
             Begun(first, stream),
-            "text/event-stream",
+            EVENTS,
             {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
             stall_seconds=STALL_SECONDS,
         )
@@ -163,11 +169,8 @@ class JobRoutes:
             watch = cast("AsyncGenerator[Seen, None]", self._service.desk.watch(job.id, job.owner))
             async with aclosing(watch), aclosing(beating(watch)) as news:
                 try:
-                    async for seen in news:
-                        if seen is None:
-                            yield b": nothing new\n\n"
-                        elif seen.job.version > version or seen.preview is not None:
-                            yield _event(seen)
+                    async for piece in _told(news, version):
+                        yield piece
                 except JobRefused as refused:
                     # Whoever reads on comes again, and is told what else is the matter.
                     if refused.code == "not_found":
@@ -178,12 +181,32 @@ class JobRoutes:
         return await self._service.desk.get(name, self._service.owner(request))
 
 
-def _event(seen: Seen) -> bytes:
-    job = seen.job
-    if seen.preview is not None and not job.ended:
-        image = f"data:image/jpeg;base64,{base64.b64encode(seen.preview).decode()}"
-        body: Json = {"id": job.id, "picture": seen.preview_of, "image": image}
-        return event_of("job.preview", None, body)
+def _answer(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    # Lists of jobs with many pictures are long.
+    return Response(msgspec.json.encode(body), status, headers, "application/json")
+
+
+async def _told(news: AsyncGenerator[Seen | None, None], since: int) -> AsyncGenerator[bytes, None]:
+    """What is newer than version ``since``, as events, and a comment where there is nothing."""
+    told = since
+    async for seen in news:
+        if seen is None:
+            yield b": nothing new\n\n"
+            continue
+        # A preview comes with the record as it is then, of which nothing else tells.
+        if seen.job.version > told:
+            told = seen.job.version
+            yield _state_event(seen.job)
+        if seen.preview is not None and seen.job.version > since and not seen.job.ended:
+            yield _preview_event(seen.job.id, seen.preview, seen.preview_of)
+
+
+def _preview_event(job_id: str, jpeg: bytes, picture: int) -> bytes:
+    image = f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
+    return event_of("job.preview", None, {"id": job_id, "picture": picture, "image": image})
+
+
+def _state_event(job: Job) -> bytes:
     name = job.state if job.state in (*ENDED, "queued") else "progress"
     return event_of(f"job.{name}", job.version, body_of(job))
 
@@ -192,6 +215,18 @@ def event_of(name: str, version: int | None, body: Json) -> bytes:
     """A server-sent event (HTML Living Standard, 9.2); ``version`` is what to go on from."""
     last = "" if version is None else f"id: {version}\n"
     return f"event: {name}\n{last}data: ".encode() + msgspec.json.encode(body) + b"\n\n"
+
+
+def _one_of(name: str, request: Request, allowed: Sequence[str]) -> str | None:
+    """A parameter of a list; ``None`` where it says nothing.
+
+    Raises:
+        Refusal: it is none of those.
+    """
+    said = request.query_params.get(name) or None
+    if said is not None and said not in allowed:
+        raise not_one_of(name, said, allowed)
+    return said
 
 
 def _seen(header: str) -> int:

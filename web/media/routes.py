@@ -6,6 +6,7 @@ from starlette.routing import BaseRoute
 
 from .images import ImageRoutes
 from .jobs import JobRoutes
+from .live import LiveVideoRoute
 from .service import MediaService
 from .videos import VideoRoutes
 
@@ -16,4 +17,5 @@ def media_routes(service: MediaService) -> list[BaseRoute]:
         *ImageRoutes(service).routes(),
         *VideoRoutes(service).routes(),
         *JobRoutes(service).routes(),
+        *LiveVideoRoute(service).routes(),
     ]

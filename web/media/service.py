@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
 from starlette.requests import HTTPConnection
@@ -109,6 +109,14 @@ class MediaService:
         """Who asks: a digest of the key; nobody else sees their jobs."""
         return self._gate.owner_of(request)
 
+    def admit_socket(self, socket: HTTPConnection) -> None:
+        """Let a client open a socket.
+
+        Raises:
+            access.Refusal: it may not; with the HTTP answer in words.
+        """
+        self._gate.admit_socket(socket, socket.scope.get("subprotocols", []))
+
     def served(self, name: str | None, kind: Kind) -> Served:
         """The model that a request means.
 
@@ -142,7 +150,7 @@ class MediaService:
             raise Refusal(error.code, f"webhook: {error.message}", "webhook") from None
 
     @contextlib.contextmanager
-    def place(self) -> Iterator[None]:
+    def place(self) -> Generator[None]:
         """A place among the requests and streams that follow a job.
 
         Raises:

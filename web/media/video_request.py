@@ -21,6 +21,7 @@ from ...sessions.errors import Refusal
 from ..bodies import read_body
 from ..uploads import FIELD_BYTES, body_type, read_form
 from .asking import BODY_BYTES, Settings, read_fields, read_json, size_of, task_of
+from .common import read_settings
 
 REFERENCE = "input_reference"
 """The field of a picture that a clip begins with."""
@@ -96,8 +97,8 @@ async def read_video(request: Request, limits: InputLimits) -> AskedVideo:
             raise
     # A picture in it is base64.
     body = await read_body(request, BODY_BYTES + limits.picture_bytes * 4 // 3)
-    settings = read_json(body, VideoSettings)
-    return AskedVideo(settings, _source_of(settings.input_reference))
+    settings = await read_settings(body, VideoSettings)
+    return AskedVideo(settings, source_of(settings.input_reference))
 
 
 async def read_remix(request: Request) -> Settings:
@@ -179,7 +180,7 @@ def _from_form(form: FormData) -> AskedVideo:
     reference: str | Reference | None = Reference(**said) if any(said.values()) else None
     settings = read_fields(fields, VideoSettings)
     for given in (reference, settings.input_reference):
-        told = _source_of(given)
+        told = source_of(given)
         if told is not None and source is not None:
             message = f"{REFERENCE}: say it once, as a file or as a URL."
             raise Refusal("invalid_value", message, REFERENCE)
@@ -208,7 +209,12 @@ def _no_more(files: Mapping[str, UploadFile], why: str) -> None:
         raise Refusal("unknown_parameter", message, name[:64])
 
 
-def _source_of(reference: str | Reference | None) -> str | None:
+def source_of(reference: str | Reference | None) -> str | None:
+    """Where a picture is, if one goes in.
+
+    Raises:
+        Refusal: it is named in a way that there is not here.
+    """
     if isinstance(reference, Reference):
         if reference.file_id:
             name = f"{REFERENCE}.file_id"

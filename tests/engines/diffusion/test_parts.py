@@ -162,3 +162,16 @@ def test_a_mailbox_keeps_what_counts_and_no_more_than_its_bound() -> None:
         assert [one.done for one in told if isinstance(one, Checkpoint)] == [3 * STEPS - 1]
 
     asyncio.run(main())
+
+
+def test_the_last_step_is_told_though_nothing_follows() -> None:
+    async def main() -> None:
+        mailbox = Mailbox()
+        # The second comes so soon that it waits for others, of which there are none.
+        for done in (1, 2):
+            mailbox.put(Step(done, 3, 1.0))
+            told = await mailbox.get()
+            assert isinstance(told, Step)
+            assert told.done == done
+
+    asyncio.run(main())

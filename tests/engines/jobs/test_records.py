@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from antiphon.engines.jobs.presence import Presence
 from antiphon.engines.jobs.queue import Queue, prepare, priority
 from antiphon.engines.jobs.records import Ending, Records
 from antiphon.engines.jobs.schema import SCHEMA, database_url, migrate, open_database
+from antiphon.engines.jobs.settings import JobSettings
+from antiphon.engines.jobs.sql_desk import SqlDesk
 
 TASK = MediaTask(
     kind="image", model="m", prompt="p", width=8, height=8, steps=4, guidance=1.0, seed=1
@@ -257,6 +260,37 @@ def test_a_job_that_fell_out_of_the_queue_is_found(engine: sa.Engine) -> None:
     queue.cancel(kept.id)
     assert queue.stray([kept.id, lost.id]) == [kept.id]
     queue.close()
+
+
+def test_lists_can_show_one_state_alone(engine: sa.Engine) -> None:
+    records = Records(engine)
+    for number in range(1, 6):
+        records.add(job(number))
+    for number in (2, 4):
+        records.cancel(job(number).id, "me")
+
+    def found(after: str | None, limit: int) -> tuple[list[str], bool]:
+        page = records.list("image", "me", after=after, limit=limit, order="asc", state="queued")
+        return [each.id for each in page.jobs], page.more
+
+    assert found(None, 2) == ([job(1).id, job(3).id], True)
+    # One of another state may be what was seen last.
+    assert found(job(4).id, 2) == ([job(5).id], False)
+
+
+def test_a_desk_that_is_not_open_says_so(tmp_path: Path) -> None:
+    desk = SqlDesk(JobSettings(database=f"sqlite:///{tmp_path}/jobs.sqlite", store=str(tmp_path)))
+
+    async def story() -> str:
+        await desk.start()
+        await desk.close()
+        with pytest.raises(JobRefused) as refused:
+            await desk.get("image_1", "me")
+        return refused.value.code
+
+    with pytest.raises(JobRefused, match="not open"):
+        asyncio.run(desk.unfinished())
+    assert asyncio.run(story()) == "store_unavailable"
 
 
 def test_lists_go_by_an_index(engine: sa.Engine) -> None:

@@ -180,7 +180,10 @@ def test_no_more_are_made_at_once_than_it_may(tmp_path: Path) -> None:
             await patiently(lambda: len([*gates.glob("*.here")]) == 3)
 
     # As if all had been handed over.
-    with mock.patch.object(Queue, "register", lambda queue, _, poll: register(queue, 9, poll)):
+    def register_all(queue: Queue, _at_once: int, poll: float) -> None:
+        register(queue, 9, poll)
+
+    with mock.patch.object(Queue, "register", register_all):
         asyncio.run(main())
 
 

@@ -1,0 +1,72 @@
+"""Whether the embedded models draw what they are asked for, and how fast.
+
+    python -m benchmarks.drawing [--short] [--images FOLDER] [--count 200] [--sheet FILE]
+
+Each prompt asks for a combination that was held out of the training: a glyph that the model knows,
+with a background, a tint, a place or a count it has never seen it with. Background, tint, place
+and count are judged by plain statistics of the pixels, the glyph by an eye that was taught apart:
+it has to be among the three that the picture is likest to. The exit status is 1 where a limit is
+missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from antiphon.deploy.media_training.runner import tile
+
+from .drawing_pictures import SEEDS, Measured, measure, missed, seeds, told
+
+FULL, SHORT = 200, 24
+"""Prompts."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.drawing")
+    parser.add_argument("--short", action="store_true", help=f"{SHORT} prompts, not {FULL}")
+    parser.add_argument(
+        "--images", type=Path, required=True, help="folder of the model of pictures"
+    )
+    parser.add_argument("--count", type=int, help="prompts")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--sheet", type=Path, help="file for all pictures, the wrong ones framed")
+    parser.add_argument(
+        "--seeds", type=Path, help="draw but a sheet of seeds 0 to 15, to this file"
+    )
+    asked = parser.parse_args(arguments)
+    if asked.seeds is not None:
+        tile(asyncio.run(seeds(asked.images, asked.threads)), SEEDS, asked.seeds)
+        return 0
+    count = asked.count or (SHORT if asked.short else FULL)
+    measured = asyncio.run(measure(asked.images, count, asked.threads))
+    print(*told(measured), sep="\n")
+    if asked.sheet is not None:
+        _sheet(measured, asked.sheet)
+    wrong = missed(measured)
+    for line in wrong:
+        print(f"MISSED {line}")
+    return int(bool(wrong))
+
+
+def _sheet(measured: Measured, out: Path) -> None:
+    """Red frames: colour, place or count is wrong; blue ones: the glyph is."""
+    framed: list[np.ndarray[tuple[int, ...], np.dtype[np.uint8]]] = []
+    for each in measured.judged:
+        colour = (230, 0, 0) if not each.verdict.laid_out else (0, 0, 230)
+        right = each.verdict.laid_out and each.verdict.glyph
+        edge = np.empty((72, 72, 3), np.uint8)
+        edge[:] = (255, 255, 255) if right else colour
+        edge[4:-4, 4:-4] = each.picture
+        framed.append(edge)
+    tile(np.stack(framed), 20, out)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

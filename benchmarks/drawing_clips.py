@@ -1,0 +1,203 @@
+"""Clips of what was never learnt, made by a served model and judged."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from antiphon.deploy.media_training.glyphs import Pixels
+from antiphon.deploy.media_training.motion_words import say
+from antiphon.deploy.media_training.motions import MOTIONS, Facts, choose
+from antiphon.engines.diffusion.pipeline_diffuser import PipelineDiffuser
+from antiphon.engines.diffusion.switches import DiffuserConfig, Switches
+from antiphon.engines.diffusion.task import MediaTask, Picture
+
+from .drawing_motion import Verdict, judge
+
+KINDS = ("motion", "background")
+"""What of a prompt is unseen with its glyph, in turn."""
+
+TIMED = 3
+"""Clips made one after the other, for the time."""
+
+COMPANY = 4
+"""Clips made at once, where no time is measured."""
+
+LIMITS = {"motion": 0.85, "background": 0.85}
+"""Least shares of prompts."""
+
+SECONDS = 10.0
+"""Most for one clip, made alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A prompt, what it asks for, and which of it is unseen."""
+
+    prompt: str
+    facts: Facts
+    kind: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One clip."""
+
+    asked: Asked
+    frames: Pixels
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of it."""
+
+    judged: Sequence[Judged]
+    seconds: float
+    """The median of clips made alone."""
+
+    same: bool
+    """Whether the same seed gave the same clip."""
+
+    differ: float
+    """How far clips of different seeds are apart at least, in steps of 255."""
+
+    def shares(self, *, motion: str | None = None, kind: str | None = None) -> dict[str, float]:
+        """How often each was right, of prompts for one motion, with one kind unseen, or of all."""
+        chosen = [
+            each.verdict
+            for each in self.judged
+            if motion in (None, each.asked.facts.motion) and kind in (None, each.asked.kind)
+        ]
+        if not chosen:
+            return {}
+        return {
+            "motion": statistics.fmean(each.motion for each in chosen),
+            "background": statistics.fmean(each.background for each in chosen),
+        }
+
+
+def asked(count: int, seed: int = 0) -> list[Asked]:
+    """As many prompts, for every motion as often; each with something unseen."""
+    rng = np.random.default_rng([21, seed])
+    made: list[Asked] = []
+    for number in range(count):
+        motion, kind = MOTIONS[number % len(MOTIONS)], KINDS[number % len(KINDS)]
+
+        def wanted(facts: Facts, motion: str = motion, kind: str = kind) -> bool:
+            return facts.motion == motion and kind in {each[1] for each in facts.unseen()}
+
+        facts = choose(rng, wanted)
+        made.append(Asked(say(facts, rng, full=True), facts, kind))
+    return made
+
+
+class Mover:
+    """A model that is asked for clips."""
+
+    def __init__(self, folder: Path, threads: int) -> None:
+        switches = Switches(threads=threads)
+        config = DiffuserConfig(path=str(folder), checkpoint_steps=0, switches=switches)
+        self._diffuser, self._made = PipelineDiffuser(folder, config), 0
+
+    async def __aenter__(self) -> Mover:
+        await self._diffuser.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._diffuser.close()
+
+    async def make(self, prompt: str, seed: int) -> Pixels:
+        """One clip with all defaults: ``(frames, height, width, 3)``."""
+        known = self._diffuser.abilities
+        task = MediaTask(
+            kind="video",
+            model="motion",
+            prompt=prompt,
+            width=known.width,
+            height=known.height,
+            steps=known.steps,
+            guidance=known.guidance,
+            seed=seed,
+            frames=known.frames,
+            frames_per_second=known.frames_per_second,
+        )
+        self._made += 1
+        async with aclosing(self._diffuser.run(f"motion-{self._made}", task, {})) as said:
+            async for each in said:
+                if isinstance(each, Picture):
+                    return each.frames
+        raise RuntimeError(f"no clip was made of {prompt!r}")
+
+
+async def measure(folder: Path, count: int, threads: int) -> Measured:
+    """Ask for ``count`` clips of what is held out, and judge them."""
+    prompts = asked(count)
+    async with Mover(folder, threads) as mover:
+        first = await mover.make(prompts[0].prompt, 1000)
+        took: list[float] = []
+        for number in range(TIMED):
+            began = time.monotonic()
+            await mover.make(prompts[number % count].prompt, number)
+            took.append(time.monotonic() - began)
+        again = await mover.make(prompts[0].prompt, 1000)
+        seeds = [await mover.make(prompts[0].prompt, seed) for seed in (1001, 1002)]
+        at_once = asyncio.Semaphore(COMPANY)
+
+        async def one(number: int, each: Asked) -> Judged:
+            async with at_once:
+                frames = await mover.make(each.prompt, number)
+            return Judged(each, frames, judge(frames, each.facts))
+
+        judged = await asyncio.gather(*(one(n, each) for n, each in enumerate(prompts)))
+    apart = [np.abs(first.astype(np.int16) - other).mean() for other in seeds]
+    return Measured(
+        judged, statistics.median(took), bool((first == again).all()), float(min(apart))
+    )
+
+
+def told(measured: Measured) -> list[str]:
+    """A table, and what was seen instead."""
+    lines = [f"{'asked':<12}" + "".join(f"{name:>12}" for name in LIMITS) + "   % of clips right"]
+    rows = {motion: measured.shares(motion=motion) for motion in MOTIONS}
+    rows |= {f"unseen {kind}"[:12]: measured.shares(kind=kind) for kind in KINDS}
+    for name, shares in (rows | {"all": measured.shares()}).items():
+        if shares:
+            lines.append(f"{name:<12}" + "".join(f"{100 * shares[each]:>12.1f}" for each in LIMITS))
+    wrong = Counter(
+        f"{each.verdict.seen or 'nothing'} for {each.asked.facts.motion}"
+        for each in measured.judged
+        if not each.verdict.motion
+    )
+    if wrong:
+        lines.append("seen: " + ", ".join(f"{name} ({n})" for name, n in wrong.most_common(6)))
+    lines.append(
+        f"a clip: {measured.seconds:.2f} s; the same seed gives the same: "
+        f"{'yes' if measured.same else 'no'}; other seeds differ by {measured.differ:.1f} of 255"
+    )
+    return lines
+
+
+def missed(measured: Measured) -> list[str]:
+    """The limits that were missed."""
+    shares = measured.shares()
+    made = [
+        f"{name} of clips right in {100 * shares[name]:.1f} %, at least {100 * least:.0f} %"
+        for name, least in LIMITS.items()
+        if shares[name] < least
+    ]
+    if measured.seconds > SECONDS:
+        made.append(f"{measured.seconds:.2f} s a clip, at most {SECONDS:.0f} s")
+    if not measured.same:
+        made.append("the same seed gives another clip")
+    if measured.differ < 1:
+        made.append("different seeds give the same clip")
+    return made

@@ -1,0 +1,289 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateImportUsage=false
+"""The model of clips: its autoencoder first, then what draws in its latents.
+
+A stock Wan pipeline (Wan Team 2025), taught by flow matching (Lipman et al., 2022): the
+transformer is shown a mixture of latents and noise, and says the way from the one to the other.
+Its text model is a small T5 encoder, of words instead of bytes: it learns in fewer clips.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from ...engines.diffusion.abilities import Facts as Abilities
+from ...engines.diffusion.placeholder import save
+from ...engines.diffusion.quiet import hush
+from .clip_autoencoder import DOWN, LATENTS, TIME, as_tensor, encode, train_autoencoder
+from .glyphs import Pixels
+from .motion_words import say, vocabulary
+from .motions import FRAMES, PER_SECOND, SIDE, Facts, choose, draw
+from .runner import Learner, Losses, Phase, Report, learn, tile
+from .words import tokenizer
+
+AUTOENCODER = 18 * 60.0
+"""Seconds of the time, at most a quarter of it, that the autoencoder learns."""
+
+BATCH = 16
+FRESH = 2
+"""New clips in each step; the others have been seen with other captions, noise and times."""
+
+POOL = 32768
+"""Encoded clips that are held: 335 MB."""
+
+FIRST = 1536
+"""Of them, before the first step."""
+
+UNCAPTIONED = 0.1
+"""Of the samples, how many are learnt without a caption, for guidance."""
+
+WORDS = 24
+"""Tokens of a caption; what is longer is cut off."""
+
+TEXT_WIDTH = 128
+WIDTH, LAYERS = 192, 8
+
+STEPS, GUIDANCE, SHIFT = 16, 3.0, 3.0
+"""Of samples, and of the model as it is served."""
+
+TAUGHT_SHIFT = 2.0
+"""How much more of the noisy mixtures are learnt from: what moves where is decided there."""
+
+MOST_PIXELS = 128 * 128
+"""Of a frame that is asked for: it has learnt but one size, a quarter of that."""
+
+SHOWN = (
+    "a cat moves to the left on a yellow background",
+    "a rocket flying up on a blue background",
+    "a red car moves to the right on white",
+    "an apple falls on a green background",
+    "a star grows on a black background",
+    "a heart shrinks on a white background",
+    "a fish turns on a turquoise background",
+    "a house becomes blue on a grey background",
+    "a ghost stays still on a purple background",
+    "a purple frog goes down on pink",
+)
+"""What the sheets of samples are asked for."""
+
+
+def text_model(tokens: int) -> Any:
+    """An untaught T5 encoder."""
+    from transformers import T5Config, T5EncoderModel
+
+    settings = T5Config(
+        vocab_size=tokens,
+        d_model=TEXT_WIDTH,
+        d_kv=32,
+        d_ff=2 * TEXT_WIDTH,
+        num_layers=2,
+        num_heads=4,
+        dropout_rate=0.0,
+        feed_forward_proj="gated-gelu",
+    )
+    return T5EncoderModel(settings)
+
+
+def transformer() -> Any:
+    """An untaught one for latents of 5 by 8 by 8, 80 tokens of 2 by 2 of them."""
+    from diffusers import WanTransformer3DModel
+
+    return WanTransformer3DModel(
+        patch_size=(1, 2, 2),
+        num_attention_heads=WIDTH // 32,
+        attention_head_dim=32,
+        in_channels=LATENTS,
+        out_channels=LATENTS,
+        text_dim=TEXT_WIDTH,
+        freq_dim=128,
+        ffn_dim=3 * WIDTH,
+        num_layers=LAYERS,
+        cross_attn_norm=True,
+        qk_norm="rms_norm_across_heads",
+        rope_max_seq_len=64,
+    )
+
+
+def compiler() -> str | None:
+    """That of C++, if it is installed: parts of the model are compiled with it."""
+    return shutil.which("g++")
+
+
+def pipeline(parts: dict[str, Any]) -> Any:
+    """The whole of them."""
+    from diffusers import UniPCMultistepScheduler, WanPipeline
+
+    scheduler = UniPCMultistepScheduler(
+        prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=SHIFT
+    )
+    kind: Any = WanPipeline
+    made = kind(**parts, scheduler=scheduler)
+    made.set_progress_bar_config(disable=True)
+    return made
+
+
+class Pool:
+    """Encoded clips: the newest take the place of the oldest."""
+
+    def __init__(self, encoder: Any, rng: np.random.Generator, size: int = POOL) -> None:
+        side = SIDE // DOWN
+        shape = (size, LATENTS, 1 + (FRAMES - 1) // TIME, side, side)
+        self._encoder, self._rng = encoder, rng
+        self._held = torch.zeros(shape, dtype=torch.float16)
+        self._facts: list[Facts] = []
+        self._next = 0
+        shift, scale = encoder.config.latents_mean, encoder.config.latents_std
+        self._mean = torch.tensor(shift).view(1, -1, 1, 1, 1)
+        self._std = torch.tensor(scale).view(1, -1, 1, 1, 1)
+
+    def add(self, count: int) -> None:
+        """Draw and encode some more."""
+        facts = [choose(self._rng) for _ in range(count)]
+        drawn: Pixels = np.stack([draw(each, self._rng) for each in facts])
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            latents = encode(self._encoder, as_tensor(drawn)).mode()
+        for each, latent in zip(facts, (latents - self._mean) / self._std, strict=True):
+            if len(self._facts) < len(self._held):
+                self._facts.append(each)
+            self._facts[self._next] = each
+            self._held[self._next] = latent
+            self._next = (self._next + 1) % len(self._held)
+
+    def take(self, count: int) -> tuple[Tensor, list[Facts]]:
+        """Any of them."""
+        numbers = self._rng.integers(len(self._facts), size=count)
+        return self._held[numbers].float(), [self._facts[number] for number in numbers]
+
+
+def times(count: int) -> Tensor:
+    """How much noise: 0 to 1, most often more than a half."""
+    middling = torch.sigmoid(torch.randn(count))
+    share = torch.where(torch.rand(count) < 0.2, torch.rand(count), middling)
+    return TAUGHT_SHIFT * share / (1 + (TAUGHT_SHIFT - 1) * share)
+
+
+class Moving:
+    """The models that learn, and their loss."""
+
+    def __init__(self, words: Any, encoder: Any, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+        self.words, self.encoder = words, encoder
+        self.text: Any = text_model(len(words))
+        self.text.set_attn_implementation("eager")
+        self.transformer: Any = transformer()
+        if compiler():
+            # Twice as fast: most of a step is in small operations, that are joined.
+            self.transformer.compile_repeated_blocks(fullgraph=True, dynamic=False)
+        self.pool = Pool(encoder, self._rng)
+
+    @property
+    def models(self) -> dict[str, nn.Module]:
+        """What learns."""
+        return {"text": self.text, "transformer": self.transformer}
+
+    def parts(self) -> dict[str, Any]:
+        """Of the pipeline; the transformer is a copy that isn't compiled, for batches of any size."""
+        plain = transformer()
+        plain.load_state_dict(self.transformer.state_dict())
+        return {
+            "vae": self.encoder,
+            "text_encoder": self.text,
+            "tokenizer": self.words,
+            "transformer": plain.requires_grad_(False).eval(),
+        }
+
+    def losses(self) -> tuple[Losses, int]:
+        """Of the next batch."""
+        self.pool.add(FRESH)
+        latents, facts = self.pool.take(BATCH)
+        told = ["" if self._rng.random() < UNCAPTIONED else say(each, self._rng) for each in facts]
+        noise, share = torch.randn_like(latents), times(len(latents))
+        part = share[:, None, None, None, None]
+        mixed = (1 - part) * latents + part * noise
+        # The gradient of the fused attention is slow in bfloat16 on a CPU.
+        with torch.autocast("cpu", torch.bfloat16), sdpa_kernel(SDPBackend.MATH):
+            states = self._read(told)
+            said = self.transformer(mixed, 1000 * share, states, return_dict=False)[0]
+        away = (said.float() - (noise - latents)).square()
+        return {"loss": away.mean()}, BATCH
+
+    def _read(self, told: list[str]) -> Tensor:
+        """As the pipeline does it: zeros behind the end, that are looked at like all else."""
+        read = self.words(
+            told, padding="max_length", max_length=WORDS, truncation=True, return_tensors="pt"
+        )
+        states = self.text(read.input_ids, read.attention_mask).last_hidden_state
+        kept: Tensor = states * read.attention_mask[..., None]
+        return kept
+
+
+def samples(parts: dict[str, Any], prompts: tuple[str, ...], seeds: range) -> Pixels:
+    """Each prompt with each seed: ``(prompts * seeds, FRAMES, SIDE, SIDE, 3)``."""
+    pipe = pipeline(parts)
+    made: list[Pixels] = []
+    for prompt in prompts:
+        frames = pipe(
+            [prompt] * len(seeds),
+            height=SIDE,
+            width=SIDE,
+            num_frames=FRAMES,
+            num_inference_steps=STEPS,
+            guidance_scale=GUIDANCE,
+            max_sequence_length=WORDS,
+            generator=[torch.Generator().manual_seed(seed) for seed in seeds],
+            output_type="np",
+        ).frames
+        made.append((frames.clip(0, 1) * 255).round().astype(np.uint8))
+    return np.concatenate(made)
+
+
+def write(parts: dict[str, Any], folder: Path) -> None:
+    """Write the pipeline in bfloat16, as it is served."""
+    halved = {
+        name: copy.deepcopy(part).to(torch.bfloat16) if isinstance(part, nn.Module) else part
+        for name, part in parts.items()
+    }
+    facts = Abilities(
+        width=SIDE,
+        height=SIDE,
+        steps=STEPS,
+        guidance=GUIDANCE,
+        frames=FRAMES,
+        frames_per_second=PER_SECOND,
+        max_pixels=MOST_PIXELS,
+        max_frames=FRAMES,
+        max_prompt_chars=500,
+        call={"max_sequence_length": WORDS},
+    )
+    save(pipeline(halved), folder, facts)
+
+
+def train(out: Path, seconds: float, report: Report, seed: int = 1) -> None:
+    """Do all that isn't done yet; ``out/pipeline`` is the model as it is then."""
+    hush()
+    first = min(AUTOENCODER, seconds / 4)
+    encoder = train_autoencoder(out / "autoencoder", first, report)
+    words = tokenizer(vocabulary())
+    torch.manual_seed(seed)
+    moving = Moving(words, encoder, seed)
+    phase = Phase(seconds=seconds - first, rate=1.2e-3, warmup=300, sheet_seconds=900)
+    learner = Learner(moving.models, phase)
+    report("denoiser: the first clips")
+    for _ in range(FIRST // 16):
+        moving.pool.add(16)
+
+    def sheet(path: Path) -> None:
+        parts = moving.parts()
+        made = samples(parts, SHOWN, range(2))
+        tile(made[:, ::4].reshape(-1, SIDE, SIDE, 3), 10, path)
+        write(parts, out / "pipeline")
+
+    learn(learner, moving.losses, out / "denoiser", report, sheet)
