@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from typing import Literal, TypeAlias
+from collections.abc import Generator, Mapping
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -18,13 +17,12 @@ from ...engines.diffusion.task import MediaTask
 from ...engines.jobs.desk import JobRefused
 from ...engines.jobs.job import Artefact, Job, JobError, NewJob
 from ...realtime.refusals import not_one_of
-from ...sessions.errors import Refusal
 from ..errors import refusal
-from ..leaving import NOBODY, ClientLeft, while_here
-from .asking import Settings, check_key
+from ..leaving import while_here
+from .asking import Settings
+from .common import Handler, Json, asker, known, page_of, told
 from .contents import answer_file
 from .fitting import fit
-from .refused import REFUSED, answer_refused
 from .service import MediaService, seed_of
 from .video_request import (
     IMAGE,
@@ -49,10 +47,6 @@ POLLS = 10
 
 POLL_LEAST_MS, POLL_MOST_MS = 200, 5000
 
-PAGE, PAGE_MOST = 20, 100
-
-ID_CHARS = 64
-
 READING = 32
 """Requests whose bodies are read or looked at now; more are refused."""
 
@@ -70,9 +64,6 @@ LACKING: Mapping[str, str] = {
 }
 """What OpenAI's API has, by the end of its address, and no family that is known can do."""
 
-Json: TypeAlias = dict[str, object]
-Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
-
 
 class VideoRoutes:
     """The routes over one deployment's jobs. For one event loop."""
@@ -89,12 +80,12 @@ class VideoRoutes:
             for more in ("", "/{id}")
         ]
         return [
-            Route(PATH, _told(self._all), methods=["GET", "POST"]),
-            Route(f"{PATH}/sync", _told(self._sync), methods=["POST"]),
+            Route(PATH, told(self._all), methods=["GET", "POST"]),
+            Route(f"{PATH}/sync", told(self._sync), methods=["POST"]),
             *lacking,
-            Route(PATH + "/{id}", _told(self._one), methods=["GET", "DELETE"]),
-            Route(PATH + "/{id}/content", _told(self._content), methods=["GET"]),
-            Route(PATH + "/{id}/remix", _told(self._remix), methods=["POST"]),
+            Route(PATH + "/{id}", told(self._one), methods=["GET", "DELETE"]),
+            Route(PATH + "/{id}/content", told(self._content), methods=["GET"]),
+            Route(PATH + "/{id}/remix", told(self._remix), methods=["POST"]),
         ]
 
     async def _all(self, request: Request) -> Response:
@@ -114,7 +105,7 @@ class VideoRoutes:
     async def _asked(self, request: Request) -> NewJob:
         """The job that a request means, its picture in the size of the clip."""
         service = self._service
-        owner, key = _asker(service, request)
+        owner, key = asker(service, request)
         with self._read():
             asked = await read_video(request, service.config.inputs)
             try:
@@ -144,7 +135,7 @@ class VideoRoutes:
 
     async def _remix(self, request: Request) -> Response:
         service = self._service
-        owner, key = _asker(service, request)
+        owner, key = asker(service, request)
         earlier = await self._video(request)
         with self._read():
             asked = await read_remix(request)
@@ -172,20 +163,8 @@ class VideoRoutes:
         return b"".join([piece async for piece in self._service.desk.content(file)])
 
     async def _list(self, request: Request) -> Response:
-        asked = request.query_params
-        owner = self._service.owner(request)
-        limit, order = _limit(asked.get("limit")), _order(asked.get("order"))
-        after = _known(asked["after"], "after") if asked.get("after") else None
-        page = await self._service.desk.list("video", owner, after=after, limit=limit, order=order)
-        return JSONResponse(
-            {
-                "object": "list",
-                "data": [video_of(job) for job in page.jobs],
-                "first_id": page.jobs[0].id if page.jobs else None,
-                "last_id": page.jobs[-1].id if page.jobs else None,
-                "has_more": page.more,
-            }
-        )
+        page, frame = await page_of(self._service, request, "video", "video")
+        return JSONResponse({**frame, "data": [video_of(job) for job in page.jobs]})
 
     async def _one(self, request: Request) -> Response:
         job = await self._video(request)
@@ -212,7 +191,7 @@ class VideoRoutes:
         return refusal(409, error["code"], message)
 
     async def _video(self, request: Request) -> Job:
-        name = _known(request.path_params["id"], None)
+        name = known(request.path_params["id"], "video")
         job = await self._service.desk.get(name, self._service.owner(request))
         if job.kind != "video":
             raise JobRefused("not_found", f"there is no video {name!r}")
@@ -286,49 +265,6 @@ def _file(job: Job, variant: str) -> Artefact:
         if each.name == VARIANTS[variant]:
             return each
     raise JobRefused("not_found", f"this video has no {variant}", param="variant")
-
-
-def _asker(service: MediaService, request: Request) -> tuple[str, str | None]:
-    return service.owner(request), check_key(request.headers.get("idempotency-key"))
-
-
-def _known(name: str, param: str | None) -> str:
-    """An id as it is asked after: databases refuse some of what can't be one."""
-    if len(name) > ID_CHARS or not name.isprintable():
-        raise JobRefused("not_found", "there is no such video", param=param)
-    return name
-
-
-def _limit(said: str | None) -> int:
-    if not said:
-        return PAGE
-    if said.isascii() and said.isdecimal() and len(said) <= 9 and 1 <= int(said) <= PAGE_MOST:
-        return int(said)
-    raise Refusal("invalid_value", f"limit: must be from 1 to {PAGE_MOST}.", "limit")
-
-
-def _order(said: str | None) -> Literal["asc", "desc"]:
-    if said in (None, "", "desc"):
-        return "desc"
-    if said == "asc":
-        return "asc"
-    raise not_one_of("order", said, ("asc", "desc"))
-
-
-def _told(handler: Handler) -> Handler:
-    """The same, whose refusals are answers."""
-
-    async def answered(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except REFUSED as error:
-            return answer_refused(error)
-        except TimeoutError as error:
-            return answer_refused(error)
-        except (ClientLeft, ClientDisconnect):
-            return Response(status_code=NOBODY)
-
-    return answered
 
 
 def _lacking(name: str) -> Handler:
