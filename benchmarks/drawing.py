@@ -1,12 +1,13 @@
 """Whether the embedded models draw what they are asked for, and how fast.
 
-    python -m benchmarks.drawing [--short] [--images FOLDER] [--count 200] [--sheet FILE]
+    python -m benchmarks.drawing [--short] [--images FOLDER] [--clips FOLDER] [--count 200]
 
 Each prompt asks for a combination that was held out of the training: a glyph that the model knows,
 with a background, a tint, a place or a count it has never seen it with. Background, tint, place
 and count are judged by plain statistics of the pixels, the glyph by an eye that was taught apart:
-it has to be among the three that the picture is likest to. The exit status is 1 where a limit is
-missed.
+it has to be among the three that the picture is likest to. Prompts for clips ask for a glyph with
+a motion or a background that it never had; what moves where is judged by the pixels as well. The
+exit status is 1 where a limit is missed.
 """
 
 from __future__ import annotations
@@ -21,19 +22,22 @@ import numpy as np
 
 from antiphon.deploy.media_training.runner import tile
 
+from . import drawing_clips
 from .drawing_pictures import SEEDS, Measured, measure, missed, seeds, told
 
 FULL, SHORT = 200, 24
-"""Prompts."""
+"""Prompts for pictures."""
+
+FULL_CLIPS, SHORT_CLIPS = 100, 18
+"""Prompts for clips."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.drawing")
     parser.add_argument("--short", action="store_true", help=f"{SHORT} prompts, not {FULL}")
-    parser.add_argument(
-        "--images", type=Path, required=True, help="folder of the model of pictures"
-    )
+    parser.add_argument("--images", type=Path, help="folder of the model of pictures")
+    parser.add_argument("--clips", type=Path, help="folder of the model of clips")
     parser.add_argument("--count", type=int, help="prompts")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--sheet", type=Path, help="file for all pictures, the wrong ones framed")
@@ -41,18 +45,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--seeds", type=Path, help="draw but a sheet of seeds 0 to 15, to this file"
     )
     asked = parser.parse_args(arguments)
-    if asked.seeds is not None:
+    if asked.images is None and (asked.clips is None or asked.seeds or asked.sheet):
+        parser.error("--images: needed, but for --clips without a sheet")
+    if asked.seeds is not None and asked.images is not None:
         tile(asyncio.run(seeds(asked.images, asked.threads)), SEEDS, asked.seeds)
         return 0
+    wrong = [*_pictures(asked), *_clips(asked)]
+    for line in wrong:
+        print(f"MISSED {line}")
+    return int(bool(wrong))
+
+
+def _pictures(asked: argparse.Namespace) -> list[str]:
+    """Measure and print those; what was missed."""
+    if asked.images is None:
+        return []
     count = asked.count or (SHORT if asked.short else FULL)
     measured = asyncio.run(measure(asked.images, count, asked.threads))
     print(*told(measured), sep="\n")
     if asked.sheet is not None:
         _sheet(measured, asked.sheet)
-    wrong = missed(measured)
-    for line in wrong:
-        print(f"MISSED {line}")
-    return int(bool(wrong))
+    return missed(measured)
+
+
+def _clips(asked: argparse.Namespace) -> list[str]:
+    """The same of clips."""
+    if asked.clips is None:
+        return []
+    count = asked.count or (SHORT_CLIPS if asked.short else FULL_CLIPS)
+    measured = asyncio.run(drawing_clips.measure(asked.clips, count, asked.threads))
+    print(*drawing_clips.told(measured), sep="\n")
+    return drawing_clips.missed(measured)
 
 
 def _sheet(measured: Measured, out: Path) -> None:

@@ -4,13 +4,14 @@
 
 A stock Wan pipeline (Wan Team 2025), taught by flow matching (Lipman et al., 2022): the
 transformer is shown a mixture of latents and noise, and says the way from the one to the other.
-Its text model is a small T5 encoder, of words instead of bytes: it learns in fewer clips.
+Its text model is a small T5 encoder, of words instead of bytes, that is taught first.
 """
 
 from __future__ import annotations
 
 import copy
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,17 @@ from ...engines.diffusion.abilities import Facts as Abilities
 from ...engines.diffusion.placeholder import save
 from ...engines.diffusion.quiet import hush
 from .clip_autoencoder import DOWN, LATENTS, TIME, as_tensor, encode, train_autoencoder
+from .clip_reading import WIDTH as TEXT_WIDTH
+from .clip_reading import WORDS, states_of, train_reader
 from .glyphs import Pixels
 from .motion_words import say, vocabulary
 from .motions import FRAMES, PER_SECOND, SIDE, Facts, choose, draw
 from .runner import Learner, Losses, Phase, Report, learn, tile
 from .words import tokenizer
 
-AUTOENCODER = 18 * 60.0
-"""Seconds of the time, at most a quarter of it, that the autoencoder learns."""
+AUTOENCODER, READER = 14 * 60.0, 3 * 60.0
+"""Seconds of the time that the autoencoder learns, and the text model; at most a quarter of it,
+and a tenth."""
 
 BATCH = 16
 FRESH = 2
@@ -45,10 +49,6 @@ FIRST = 1536
 UNCAPTIONED = 0.1
 """Of the samples, how many are learnt without a caption, for guidance."""
 
-WORDS = 24
-"""Tokens of a caption; what is longer is cut off."""
-
-TEXT_WIDTH = 128
 WIDTH, LAYERS = 192, 8
 
 STEPS, GUIDANCE, SHIFT = 16, 3.0, 3.0
@@ -73,23 +73,6 @@ SHOWN = (
     "a purple frog goes down on pink",
 )
 """What the sheets of samples are asked for."""
-
-
-def text_model(tokens: int) -> Any:
-    """An untaught T5 encoder."""
-    from transformers import T5Config, T5EncoderModel
-
-    settings = T5Config(
-        vocab_size=tokens,
-        d_model=TEXT_WIDTH,
-        d_kv=32,
-        d_ff=2 * TEXT_WIDTH,
-        num_layers=2,
-        num_heads=4,
-        dropout_rate=0.0,
-        feed_forward_proj="gated-gelu",
-    )
-    return T5EncoderModel(settings)
 
 
 def transformer() -> Any:
@@ -171,13 +154,11 @@ def times(count: int) -> Tensor:
 
 
 class Moving:
-    """The models that learn, and their loss."""
+    """What learns, what it learns with, and its loss."""
 
-    def __init__(self, words: Any, encoder: Any, seed: int) -> None:
+    def __init__(self, words: Any, encoder: Any, reader: Any, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
-        self.words, self.encoder = words, encoder
-        self.text: Any = text_model(len(words))
-        self.text.set_attn_implementation("eager")
+        self.words, self.encoder, self.reader = words, encoder, reader
         self.transformer: Any = transformer()
         if compiler():
             # Twice as fast: most of a step is in small operations, that are joined.
@@ -187,7 +168,7 @@ class Moving:
     @property
     def models(self) -> dict[str, nn.Module]:
         """What learns."""
-        return {"text": self.text, "transformer": self.transformer}
+        return {"transformer": self.transformer}
 
     def parts(self) -> dict[str, Any]:
         """Of the pipeline; the transformer is a copy that isn't compiled, for batches of any size."""
@@ -195,7 +176,7 @@ class Moving:
         plain.load_state_dict(self.transformer.state_dict())
         return {
             "vae": self.encoder,
-            "text_encoder": self.text,
+            "text_encoder": self.reader,
             "tokenizer": self.words,
             "transformer": plain.requires_grad_(False).eval(),
         }
@@ -210,19 +191,10 @@ class Moving:
         mixed = (1 - part) * latents + part * noise
         # The gradient of the fused attention is slow in bfloat16 on a CPU.
         with torch.autocast("cpu", torch.bfloat16), sdpa_kernel(SDPBackend.MATH):
-            states = self._read(told)
+            states = states_of(self.reader, self.words, told)
             said = self.transformer(mixed, 1000 * share, states, return_dict=False)[0]
         away = (said.float() - (noise - latents)).square()
         return {"loss": away.mean()}, BATCH
-
-    def _read(self, told: list[str]) -> Tensor:
-        """As the pipeline does it: zeros behind the end, that are looked at like all else."""
-        read = self.words(
-            told, padding="max_length", max_length=WORDS, truncation=True, return_tensors="pt"
-        )
-        states = self.text(read.input_ids, read.attention_mask).last_hidden_state
-        kept: Tensor = states * read.attention_mask[..., None]
-        return kept
 
 
 def samples(parts: dict[str, Any], prompts: tuple[str, ...], seeds: range) -> Pixels:
@@ -262,6 +234,7 @@ def write(parts: dict[str, Any], folder: Path) -> None:
         max_frames=FRAMES,
         max_prompt_chars=500,
         call={"max_sequence_length": WORDS},
+        examples=SHOWN,
     )
     save(pipeline(halved), folder, facts)
 
@@ -269,12 +242,13 @@ def write(parts: dict[str, Any], folder: Path) -> None:
 def train(out: Path, seconds: float, report: Report, seed: int = 1) -> None:
     """Do all that isn't done yet; ``out/pipeline`` is the model as it is then."""
     hush()
-    first = min(AUTOENCODER, seconds / 4)
+    first, second = min(AUTOENCODER, seconds / 4), min(READER, seconds / 10)
     encoder = train_autoencoder(out / "autoencoder", first, report)
     words = tokenizer(vocabulary())
+    reader = train_reader(out / "reader", words, second, report)
     torch.manual_seed(seed)
-    moving = Moving(words, encoder, seed)
-    phase = Phase(seconds=seconds - first, rate=1.2e-3, warmup=300, sheet_seconds=900)
+    moving = Moving(words, encoder, reader, seed)
+    phase = Phase(seconds=seconds - first - second, rate=1.2e-3, warmup=300, sheet_seconds=900)
     learner = Learner(moving.models, phase)
     report("denoiser: the first clips")
     for _ in range(FIRST // 16):
@@ -286,4 +260,7 @@ def train(out: Path, seconds: float, report: Report, seed: int = 1) -> None:
         tile(made[:, ::4].reshape(-1, SIDE, SIDE, 3), 10, path)
         write(parts, out / "pipeline")
 
-    learn(learner, moving.losses, out / "denoiser", report, sheet)
+    with warnings.catch_warnings():
+        # Weights stay in float32 where the rest is bfloat16.
+        warnings.filterwarnings("ignore", message="Mismatch dtype between input and weight")
+        learn(learner, moving.losses, out / "denoiser", report, sheet)

@@ -27,7 +27,7 @@ from .runner import Learner, Losses, Phase, Report, learn, tile
 from .scenes import SIDE, Facts, choose, draw
 from .words import WIDTH, tokenizer
 
-AUTOENCODER, READER = 22 * 60.0, 4 * 60.0
+AUTOENCODER, READER = 22 * 60.0, 6 * 60.0
 """Seconds of the time that the autoencoder learns, and the text model; at most a quarter of it,
 and a tenth."""
 
@@ -99,8 +99,8 @@ def unet() -> Any:
         out_channels=LATENTS,
         layers_per_block=1,
         block_out_channels=CHANNELS,
-        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"),
-        up_block_types=("CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"),
+        down_block_types=("DownBlock2D", "DownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D", "UpBlock2D"),
         cross_attention_dim=WIDTH,
         attention_head_dim=4,
         norm_num_groups=16,

@@ -15,7 +15,7 @@ from typing import Any
 POSITIONS = 32
 """Tokens of a prompt; what is longer is cut off."""
 
-WIDTH = 128
+WIDTH = 160
 SPECIAL = ("<|startoftext|>", "<|endoftext|>")
 END = "</w>"
 

@@ -1,0 +1,115 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+"""Teaching the text model of clips to understand captions, before anything is drawn.
+
+From what it says at any word of a caption, small heads have to tell all that is true of the clip.
+That takes minutes, as nothing is drawn. What draws looks at all words alike at first, so that it
+begins with text it can use; else it draws the same for all captions for long.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from .glyphs import COLOURS, TINTS
+from .motion_words import say
+from .motions import MOTIONS, NAMES, Facts, choose
+from .runner import Learner, Losses, Phase, Report, learn
+
+BATCH = 128
+WORDS = 24
+"""Tokens of a caption; what is longer is cut off."""
+
+WIDTH = 128
+
+CHOICES: dict[str, list[str]] = {
+    "glyph": list(NAMES),
+    "background": list(COLOURS),
+    "tint": ["", *TINTS],
+    "motion": list(MOTIONS),
+}
+"""What the heads tell, and what each may say."""
+
+
+def text_model(tokens: int) -> Any:
+    """An untaught T5 encoder."""
+    from transformers import T5Config, T5EncoderModel
+
+    settings = T5Config(
+        vocab_size=tokens,
+        d_model=WIDTH,
+        d_kv=32,
+        d_ff=2 * WIDTH,
+        num_layers=2,
+        num_heads=4,
+        dropout_rate=0.0,
+        feed_forward_proj="gated-gelu",
+    )
+    return T5EncoderModel(settings)
+
+
+def answers(facts: Facts) -> list[int]:
+    """The right ones, in the order of :data:`CHOICES`."""
+    said = (facts.glyph, facts.background, facts.tint or "", facts.motion)
+    return [choices.index(each) for choices, each in zip(CHOICES.values(), said, strict=True)]
+
+
+def tokens(words: Any, captions: list[str]) -> tuple[Tensor, Tensor]:
+    """Ids and mask, both ``(n, WORDS)``, as the pipeline has them."""
+    read = words(
+        captions, padding="max_length", max_length=WORDS, truncation=True, return_tensors="pt"
+    )
+    return read.input_ids, read.attention_mask
+
+
+def states_of(model: Any, words: Any, captions: list[str]) -> Tensor:
+    """What the model says, ``(n, WORDS, WIDTH)``; zeros behind the end, as in the pipeline."""
+    ids, mask = tokens(words, captions)
+    states: Tensor = model(ids, mask).last_hidden_state
+    return states * mask[..., None]
+
+
+def train_reader(folder: Path, words: Any, seconds: float, report: Report, seed: int = 1) -> Any:
+    """Teach the text model, or take it as it is once taught; frozen."""
+    torch.manual_seed(seed)
+    model, path = text_model(len(words)), folder / "model.pt"
+    model.set_attn_implementation("eager")
+    if path.exists():
+        model.load_state_dict(torch.load(path, weights_only=True))
+        return model.requires_grad_(False).eval()
+    heads = nn.ModuleList(nn.Linear(WIDTH, len(choices)) for choices in CHOICES.values())
+    rng = np.random.default_rng(seed)
+    phase = Phase(seconds=seconds, rate=2e-3, average=0.99, sheet_seconds=1e9)
+    learner = Learner({"text": model, "heads": heads}, phase)
+
+    def losses() -> tuple[Losses, int]:
+        facts = [choose(rng) for _ in range(BATCH)]
+        ids, mask = tokens(words, [say(each, rng) for each in facts])
+        at = (torch.rand(BATCH) * mask.sum(1)).long()
+        with torch.autocast("cpu", torch.bfloat16):
+            states = model(ids, mask).last_hidden_state
+        state = states[torch.arange(BATCH), at].float()
+        wanted = torch.tensor([answers(each) for each in facts])
+        said = [head(state) for head in heads]
+        loss = sum(
+            (functional.cross_entropy(each, wanted[:, n]) for n, each in enumerate(said)),
+            torch.zeros(()),
+        )
+        right = {
+            name: (said[n].argmax(1) == wanted[:, n]).float().mean()
+            for n, name in enumerate(CHOICES)
+        }
+        return {"loss": loss, **right}, BATCH
+
+    learn(learner, losses, folder, report)
+    learner.swap()
+    partial = path.with_suffix(".partial")
+    torch.save(model.state_dict(), partial)
+    partial.rename(path)
+    return model.requires_grad_(False).eval()
