@@ -17,6 +17,7 @@ import yaml
 from msgspec import Meta
 
 from .diffusion.named import PLACEHOLDERS
+from .diffusion.switches import DiffuserConfig
 from .media import MediaConfig
 from .speech.families.family import FAMILIES
 from .speech.tokens.settings import CodecTalkerConfig, beside, is_folder
@@ -520,11 +521,18 @@ def _check_media(deployment: Deployment) -> None:
         )
 
 
+def _model_with_paths(model: DiffuserConfig, folder: Path) -> DiffuserConfig:
+    def beside_it(path: str) -> str:
+        return str(folder / Path(path).expanduser())
+
+    loras = {name: beside_it(path) for name, path in model.switches.loras.items()}
+    switches = msgspec.structs.replace(model.switches, loras=loras)
+    return msgspec.structs.replace(model, path=beside_it(model.path), switches=switches)
+
+
 def _media_with_paths(media: MediaConfig, folder: Path) -> MediaConfig:
     models = {
-        name: each
-        if each.path in PLACEHOLDERS
-        else msgspec.structs.replace(each, path=str(folder / Path(each.path).expanduser()))
+        name: each if each.path in PLACEHOLDERS else _model_with_paths(each, folder)
         for name, each in media.models.items()
     }
     secret = media.webhook_secret_file

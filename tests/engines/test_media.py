@@ -54,7 +54,7 @@ def test_paths_are_beside_the_deployment(tmp_path: Path) -> None:
         "media:\n"
         "  webhook_secret_file: secret.txt\n"
         "  models:\n"
-        "    mine: {path: models/mine}\n"
+        "    mine: {path: models/mine, switches: {loras: {ink: loras/ink}}}\n"
         "    theirs: {path: /models/theirs}\n"
         "    none: {path: placeholder-image}\n"
     )
@@ -65,6 +65,7 @@ def test_paths_are_beside_the_deployment(tmp_path: Path) -> None:
         "theirs": "/models/theirs",
         "none": "placeholder-image",
     }
+    assert media.models["mine"].switches.loras == {"ink": str(tmp_path / "loras" / "ink")}
     with pytest.raises(StageFailure, match=r"media\.webhook_secret_file: .*secret\.txt"):
         job_settings(media, tmp_path)
     (tmp_path / "secret.txt").write_text("whsec_AAAA\n")
