@@ -130,3 +130,20 @@ def _secret(file: str | None) -> str | None:
     except OSError as error:
         message = f"media.webhook_secret_file: cannot read {file}: {error.strerror}"
         raise StageFailure(StageError("secret_missing", message)) from None
+
+
+def check_secret(settings: JobSettings) -> None:
+    """See that messages can be signed, if any are to be. It loads the database's libraries.
+
+    Raises:
+        StageFailure: the secret is none.
+    """
+    if settings.webhook_secret is None:
+        return
+    from .jobs.hooks import secret_bytes
+
+    try:
+        secret_bytes(settings.webhook_secret)
+    except ValueError as error:
+        message = f"media.webhook_secret_file: {error}"
+        raise StageFailure(StageError("secret_invalid", message)) from None

@@ -48,7 +48,12 @@ def refusal(
 
 def sentence(error: StageError) -> str:
     """Return the message of a stage as a sentence."""
-    return f"{error.message[:1].upper()}{error.message[1:].rstrip('.')}."
+    return as_sentence(error.message)
+
+
+def as_sentence(message: str) -> str:
+    """Return a message with a capital at its begin and one full stop at its end."""
+    return f"{message[:1].upper()}{message[1:].rstrip('.')}."
 
 
 def bad_request(error: ErrorInfo) -> Response:

@@ -15,7 +15,7 @@ import uvicorn
 
 from ..engines.chunks import StageError
 from ..engines.deployment import Deployment
-from ..engines.media import MediaConfig, job_settings
+from ..engines.media import MediaConfig, check_secret, job_settings
 from ..engines.pipelines.cascade import CascadePipeline
 from ..engines.stage import StageFailure
 from .app import Jobs, Server
@@ -121,7 +121,6 @@ def jobs_of(media: MediaConfig | None, data: Path | None, config: Path | None) -
         return None
     # Here, not at the top: the database's libraries take a second to load.
     try:
-        from ..engines.jobs.hooks import secret_bytes
         from ..engines.jobs.sql_desk import SqlDesk
     except ImportError as error:
         if media == MediaConfig():
@@ -130,12 +129,7 @@ def jobs_of(media: MediaConfig | None, data: Path | None, config: Path | None) -
         message = f"media: needs {error.name}; install antiphon[jobs], or say media: null"
         raise StageFailure(StageError("jobs_missing", message)) from None
     settings = job_settings(media, data)
-    if settings.webhook_secret is not None:
-        try:
-            secret_bytes(settings.webhook_secret)
-        except ValueError as error:
-            message = f"media.webhook_secret_file: {error}"
-            raise StageFailure(StageError("secret_invalid", message)) from None
+    check_secret(settings)
     own = config if media.worker == "embedded" else None
     return Jobs(
         SqlDesk(settings),

@@ -21,7 +21,7 @@ from ..engines.pipeline import NewVoice, Pipeline, VoiceCard, VoiceRecording
 from ..engines.stage import StageFailure
 from .chat_hearing import Unheard, hear
 from .chat_messages import Recording
-from .errors import refusal
+from .errors import refusal, sentence
 from .leaving import NOBODY, ClientLeft, while_here
 from .speech_request import STOCK_SPEECH_VOICES
 from .uploads import BadForm
@@ -257,7 +257,7 @@ def _unknown(name: str) -> StageError:
 
 def _failed(error: StageError) -> Response:
     status, param = _REFUSED.get(error.code, (500, None))
-    message = f"{error.message[:1].upper()}{error.message[1:].rstrip('.')}."
+    message = sentence(error)
     if error.retry_after_ms is not None:
         seconds = math.ceil(error.retry_after_ms / 1000)
         return refusal(503, error.code, message, retry_after_s=seconds)

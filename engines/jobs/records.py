@@ -301,7 +301,7 @@ class Records:
 
     def unfinished(self) -> bool:
         """Whether any job, of whomever, has not ended."""
-        asked = sa.select(JOBS.c.id).where(JOBS.c.state.in_(("queued", "in_progress"))).limit(1)
+        asked = sa.select(JOBS.c.id).where(JOBS.c.state.in_(OPEN)).limit(1)
         with self._engine.connect() as line:
             return line.execute(asked).first() is not None
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...engines.catalog import default_cache_root
 from ...engines.deployment import Deployment, load_deployment
-from ...engines.media import MediaConfig, job_settings, served_models
+from ...engines.media import MediaConfig, check_secret, job_settings, served_models
 from ...engines.stage import StageFailure
 from ..paths import DEFAULT_CONFIG, config_file, data_folder
 from ..progress import Steps
@@ -70,17 +70,13 @@ def _work(deployment: Deployment, data: Path, *, embedded: bool) -> None:
         raise CommandError("this deployment makes no pictures and clips (media: null)")
     # Here, not at the top: they load what other commands do without.
     from ...engines.jobs.fetching import Fetcher
-    from ...engines.jobs.hooks import HookSender, secret_bytes
+    from ...engines.jobs.hooks import HookSender
     from ...engines.jobs.process import run, work
     from ...engines.jobs.results import encode_result
 
     settings = job_settings(media, data)
     secret = settings.webhook_secret
-    if secret is not None:
-        try:
-            secret_bytes(secret)
-        except ValueError as error:
-            raise CommandError(f"media.webhook_secret_file: {error}") from None
+    check_secret(settings)
     steps = Steps()
     steps.step(f"worker: loading {', '.join(media.models)}")
     diffusers = _diffusers(media, default_cache_root(os.environ))

@@ -27,6 +27,16 @@ KEY_CHARS = 255
 SIZE = re.compile(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})")
 
 
+class Located(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A picture by where it is."""
+
+    image_url: str | None = None
+    """A ``data:`` or http(s) URL."""
+
+    file_id: str | None = None
+    """Of OpenAI's file store; there is none here."""
+
+
 class Settings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What pictures and clips have in common; each request has a kind of its own.
 
@@ -185,12 +195,12 @@ _FIELDS = {"width": "size", "height": "size", "width, height": "size"}
 
 
 def _steps(asked: Settings, able: Abilities) -> int:
-    said = _one("steps", asked.steps, "num_inference_steps", asked.num_inference_steps)
+    said = said_once("steps", asked.steps, "num_inference_steps", asked.num_inference_steps)
     return able.steps if said is None else said
 
 
 def _guidance(asked: Settings, able: Abilities) -> float:
-    said = _one("guidance", asked.guidance, "guidance_scale", asked.guidance_scale)
+    said = said_once("guidance", asked.guidance, "guidance_scale", asked.guidance_scale)
     return able.guidance if said is None else said
 
 
@@ -209,7 +219,12 @@ DEFAULT_STRENGTH = 0.8
 N = TypeVar("N", int, float)
 
 
-def _one(name: str, value: N | None, other: str, also: N | None) -> N | None:
+def said_once(name: str, value: N | None, other: str, also: N | None) -> N | None:
+    """What was said under one of two names.
+
+    Raises:
+        Refusal: both were, and differ.
+    """
     if value is not None and also is not None and value != also:
         message = f"{name}: said again, differently, as {other}."
         raise Refusal("invalid_value", message, name)

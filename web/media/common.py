@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -13,7 +14,7 @@ from ...engines.jobs.desk import JobRefused, Page, Seen
 from ...engines.jobs.job import Job, State
 from ...realtime.refusals import not_one_of
 from ...sessions.errors import Refusal
-from ..leaving import NOBODY, ClientLeft
+from ..leaving import NOBODY, ClientLeft, LiveResponse
 from .asking import Settings, check_key, read_json
 from .refused import REFUSED, answer_refused
 from .service import MediaService
@@ -24,6 +25,11 @@ T = TypeVar("T", bound=Settings)
 
 PAGE, PAGE_MOST = 20, 100
 
+EVENTS = "text/event-stream"
+
+STALL_SECONDS = 60.0
+"""A client that takes nothing of a file or of events for so long is given up."""
+
 ID_CHARS = 64
 
 
@@ -33,9 +39,7 @@ def told(handler: Handler) -> Handler:
     async def answered(request: Request) -> Response:
         try:
             return await handler(request)
-        except REFUSED as error:
-            return answer_refused(error)
-        except TimeoutError as error:
+        except (*REFUSED, TimeoutError) as error:
             return answer_refused(error)
         except (ClientLeft, ClientDisconnect):
             return Response(status_code=NOBODY)
@@ -50,6 +54,28 @@ def asker(service: MediaService, request: Request) -> tuple[str, str | None]:
         Refusal: the key can't be one.
     """
     return service.owner(request), check_key(request.headers.get("idempotency-key"))
+
+
+class Bodies:
+    """The requests of some routes whose bodies are read or looked at now."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    @contextlib.contextmanager
+    def read(self, most: int) -> Generator[None]:
+        """Read one more, where fewer than ``most`` are.
+
+        Raises:
+            JobRefused: there are as many (``queue_full``).
+        """
+        if self._count >= most:
+            raise JobRefused("queue_full", f"{most} requests are being read; try again")
+        self._count += 1
+        try:
+            yield
+        finally:
+            self._count -= 1
 
 
 BIG_BYTES = 256 * 1024
@@ -176,3 +202,14 @@ class Begun(AsyncGenerator[bytes, None]):
     async def aclose(self) -> None:
         """Close the stream."""
         await self._rest.aclose()
+
+
+async def event_stream(events: AsyncGenerator[bytes, None]) -> LiveResponse:
+    """Server-sent events as an answer, the first of which was made.
+
+    Raises:
+        Exception: what the first one raises.
+    """
+    first = await anext(events)
+    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    return LiveResponse(Begun(first, events), EVENTS, headers, stall_seconds=STALL_SECONDS)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Literal, cast
 
 from starlette.requests import Request
@@ -17,12 +16,10 @@ from ...engines.jobs.desk import JobRefused
 from ...engines.jobs.job import Artefact, Job
 from ..errors import refusal
 from ..leaving import LiveResponse
+from .common import STALL_SECONDS, Begun
 from .service import MediaService
 
 logger = logging.getLogger(__name__)
-
-STALL_SECONDS = 60.0
-"""A client that takes nothing of a file for so long is given up."""
 
 SHOWN = ("image/png", "image/jpeg", "image/webp", "video/mp4")
 """Types that are told as they are; whatever else there is, a browser may only save."""
@@ -86,8 +83,10 @@ async def answer_file(
     headers["Content-Length"] = str(end - start)
     if request.method == "HEAD":
         return Response(headers=headers, media_type=kind)
-    pieces = await _begun(service.desk.content(artefact, start, end))
-    answer = _FileResponse(pieces, kind, headers, stall_seconds=STALL_SECONDS)
+    pieces = cast("AsyncGenerator[bytes, None]", service.desk.content(artefact, start, end))
+    # The first is read, so that a missing file is told as an error.
+    begun = Begun(await anext(pieces, b""), pieces)
+    answer = _FileResponse(begun, kind, headers, stall_seconds=STALL_SECONDS)
     answer.status_code = 206 if part else 200
     answer.headers["Content-Length"] = headers["Content-Length"]
     return answer
@@ -139,16 +138,10 @@ def _tags(header: str) -> list[str]:
     return [each.strip().removeprefix("W/") for each in header.split(",")]
 
 
-async def _begun(content: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """The pieces of a file whose first was read, so that a missing one is told as an error."""
-    pieces = cast("AsyncGenerator[bytes, None]", content)
-    first = await anext(pieces, b"")
+async def read_whole(service: MediaService, artefact: Artefact) -> bytes:
+    """A file of moderate size.
 
-    async def all_of_it() -> AsyncGenerator[bytes, None]:
-        async with contextlib.aclosing(pieces):
-            if first:
-                yield first
-            async for piece in pieces:
-                yield piece
-
-    return all_of_it()
+    Raises:
+        JobRefused: it is not there any more.
+    """
+    return b"".join([piece async for piece in service.desk.content(artefact)])

@@ -12,8 +12,10 @@ from ...codecs.pictures import FORMS, decode_picture, encode_picture
 from ...engines.diffusion.task import MediaTask
 from ...engines.jobs.desk import JobRefused, Seen
 from ...engines.jobs.job import Artefact, Job, JobError, NewJob
+from ..errors import as_sentence, envelope
 from ..transcripts import sse
 from .common import Json, beating
+from .contents import read_whole
 from .image_request import AskedImage
 from .service import MediaService
 from .waiting import TIMED_OUT, handed_in, stopped
@@ -158,10 +160,7 @@ def recoded(jpeg: bytes, job: Job) -> bytes:
 
 def failed(error: JobError) -> bytes:
     """The last event where something went wrong; stock clients raise it."""
-    said = f"{error.message[:1].upper()}{error.message[1:].rstrip('.')}."
-    return sse(
-        {"error": {"message": said, "type": "server_error", "param": None, "code": error.code}}
-    )
+    return sse(envelope(as_sentence(error.message), "server_error", error.code))
 
 
 def pictures_of(job: Job) -> Sequence[Artefact]:
@@ -179,15 +178,6 @@ def facts_of(job: Job) -> Json:
         "quality": job.asked.get("quality", "auto"),
         "size": f"{task.width}x{task.height}",
     }
-
-
-async def read_whole(service: MediaService, artefact: Artefact) -> bytes:
-    """A file, which is a picture and so of moderate size.
-
-    Raises:
-        JobRefused: it is not there any more.
-    """
-    return b"".join([piece async for piece in service.desk.content(artefact)])
 
 
 def encoded(file: bytes) -> str:

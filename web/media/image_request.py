@@ -18,7 +18,7 @@ from ...realtime.refusals import missing, not_one_of
 from ...sessions.errors import Refusal
 from ..bodies import read_body
 from ..uploads import FIELD_BYTES, body_type, read_form
-from .asking import BODY_BYTES, Settings, read_fields
+from .asking import BODY_BYTES, Located, Settings, read_fields
 from .common import read_settings
 
 Work: TypeAlias = Literal["generation", "edit", "variation"]
@@ -54,14 +54,6 @@ VARIED = 0.6
 
 MASKED = 1.0
 """The same of what a mask shows: nothing that was there is to be seen."""
-
-
-class Located(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A picture by where it is."""
-
-    image_url: str | None = None
-    file_id: str | None = None
-    """Of OpenAI's file store; there is none here."""
 
 
 class ImageIn(Settings, kw_only=True, forbid_unknown_fields=True):

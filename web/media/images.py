@@ -14,14 +14,14 @@ from ...engines.jobs.desk import JobRefused
 from ...engines.jobs.job import Job, NewJob
 from ...engines.media import Served
 from ...sessions.errors import Refusal
-from ..leaving import LiveResponse, while_here
+from ..leaving import while_here
 from .asking import size_of, task_of
-from .common import Begun, Json, asker, known, told
-from .contents import STALL_SECONDS, answer_file
+from .common import Bodies, Json, asker, event_stream, known, told
+from .contents import answer_file, read_whole
 from .fitting import fit
-from .image_events import USAGE, ImageEvents, encoded, facts_of, pictures_of, read_whole
+from .image_events import USAGE, ImageEvents, encoded, facts_of, pictures_of
 from .image_request import AskedImage, Work, filled, inputs_of, own_size, read_image
-from .job_request import format_of, seed_at
+from .job_request import count_of, format_of, seed_at
 from .service import MediaService, seed_of
 from .waiting import JOB_HEADER, answer_failed, made
 
@@ -39,7 +39,7 @@ class ImageRoutes:
 
     def __init__(self, service: MediaService) -> None:
         self._service = service
-        self._reading = 0
+        self._bodies = Bodies()
 
     def routes(self) -> list[Route]:
         """All of them."""
@@ -60,17 +60,12 @@ class ImageRoutes:
         return await self._serve(request, "variation")
 
     async def _serve(self, request: Request, work: Work) -> Response:
-        if self._reading >= READING:
-            raise JobRefused("queue_full", f"{READING} requests are being read; try again")
-        self._reading += 1
-        try:
+        with self._bodies.read(READING):
             asked = await read_image(request, work, self._service.config.inputs)
             try:
                 new = await self._job(request, asked)
             finally:
                 await asked.close()
-        finally:
-            self._reading -= 1
         if asked.streams:
             return await self._stream(asked, new)
         job = await while_here(request.receive, made(self._service, new))
@@ -86,7 +81,7 @@ class ImageRoutes:
         model = self._model(asked)
         settings = filled(asked, model)
         form = format_of(settings.output_format, settings.output_compression)
-        count = self._count(settings.n)
+        count = count_of(settings.n, service.config.pictures)
         service.check_webhook(settings.webhook)
         size, inputs = await self._inputs(asked, model)
         seed = seed_of(owner, key) if settings.seed is None else settings.seed
@@ -118,15 +113,6 @@ class ImageRoutes:
                 return each
         return meant
 
-    def _count(self, n: int | None) -> int:
-        most = self._service.config.pictures
-        if n is None:
-            return 1
-        if not 1 <= n <= most:
-            message = f"n: must be from 1 to {most} (media.pictures); it is {n}."
-            raise Refusal("invalid_value", message, "n")
-        return n
-
     async def _inputs(
         self, asked: AskedImage, model: Served
     ) -> tuple[tuple[int, int], dict[str, bytes]]:
@@ -155,17 +141,10 @@ class ImageRoutes:
 
     async def _stream(self, asked: AskedImage, new: NewJob) -> Response:
         events = ImageEvents(self._service, new, asked)
-        pieces = events.pieces()
         # A job that is not accepted is an error, no stream.
-        first = await anext(pieces)
-        headers = {
-            "Cache-Control": "no-cache",
-            "X-Accel-Buffering": "no",
-            JOB_HEADER: events.job.id,
-        }
-        return LiveResponse(
-            Begun(first, pieces), "text/event-stream", headers, stall_seconds=STALL_SECONDS
-        )
+        answer = await event_stream(events.pieces())
+        answer.headers[JOB_HEADER] = events.job.id
+        return answer
 
     async def _answer(self, request: Request, asked: AskedImage, job: Job) -> bytes:
         pictures = pictures_of(job)

@@ -43,10 +43,7 @@ def tasks_of(asked: JobIn, model: Served, seed: int, pictures: int) -> tuple[Med
         Refusal: a setting is not allowed; the message names it and what is.
     """
     _check_kind(asked)
-    count = 1 if asked.n is None else asked.n
-    if not 1 <= count <= pictures:
-        message = f"n: must be from 1 to {pictures} (media.pictures); it is {count}."
-        raise Refusal("invalid_value", message, "n")
+    count = count_of(asked.n, pictures)
     size = size_of(asked, model.abilities)
     inputs = {name: name for name in ("image", "mask") if getattr(asked, name)}
     _check_inputs(model, tuple(inputs))
@@ -62,6 +59,19 @@ def tasks_of(asked: JobIn, model: Served, seed: int, pictures: int) -> tuple[Med
         )
         for at in range(count)
     )
+
+
+def count_of(n: int | None, most: int) -> int:
+    """How many pictures are wanted.
+
+    Raises:
+        Refusal: more than one request may ask for, or none.
+    """
+    count = 1 if n is None else n
+    if not 1 <= count <= most:
+        message = f"n: must be from 1 to {most} (media.pictures); it is {count}."
+        raise Refusal("invalid_value", message, "n")
+    return count
 
 
 def seed_at(seed: int, at: int) -> int:

@@ -24,8 +24,21 @@ from ...sessions.errors import Refusal
 from ..bodies import read_body
 from ..leaving import LiveResponse
 from .asking import BODY_BYTES
-from .common import Begun, Json, asker, beating, known, page_of, read_settings, told
-from .contents import STALL_SECONDS, answer_file
+from .common import (
+    EVENTS,
+    STALL_SECONDS,
+    Begun,
+    Bodies,
+    Json,
+    asker,
+    beating,
+    event_stream,
+    known,
+    page_of,
+    read_settings,
+    told,
+)
+from .contents import answer_file
 from .fitting import fit
 from .job_request import JobIn, format_of, inputs_of, tasks_of
 from .service import MediaService, seed_of
@@ -38,8 +51,6 @@ READING = 32
 KINDS = ("image", "video")
 STATES = ("queued", "in_progress", *ENDED)
 
-EVENTS = "text/event-stream"
-
 INPUT = "input-"
 """How files that went in are called, before the family's name for them."""
 
@@ -49,7 +60,7 @@ class JobRoutes:
 
     def __init__(self, service: MediaService) -> None:
         self._service = service
-        self._reading = 0
+        self._bodies = Bodies()
 
     def routes(self) -> list[Route]:
         """All of them."""
@@ -71,13 +82,8 @@ class JobRoutes:
         return _answer({**frame, "data": [body_of(job) for job in page.jobs]})
 
     async def _submit(self, request: Request) -> Response:
-        if self._reading >= READING:
-            raise JobRefused("queue_full", f"{READING} requests are being read; try again")
-        self._reading += 1
-        try:
+        with self._bodies.read(READING):
             new = await self._asked(request)
-        finally:
-            self._reading -= 1
         job = await self._service.submit(new)
         headers = {"Location": f"{PATH}/{job.id}"}
         return _answer(body_of(job), 202, headers)
@@ -152,14 +158,7 @@ class JobRoutes:
             return Response(status_code=204)
         if request.method == "HEAD":
             return Response(media_type=EVENTS)
-        stream = self._stream(job, seen)
-        first = await anext(stream)
-        return LiveResponse(
-            Begun(first, stream),
-            EVENTS,
-            {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
-            stall_seconds=STALL_SECONDS,
-        )
+        return await event_stream(self._stream(job, seen))
 
     async def _stream(self, job: Job, version: int) -> AsyncGenerator[bytes, None]:
         """What happens to a job after the version that was seen last."""

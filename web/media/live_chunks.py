@@ -18,15 +18,14 @@ from ...engines.diffusion.abilities import Abilities
 from ...engines.diffusion.task import MediaTask
 from ...engines.jobs.desk import JobRefused
 from ...engines.jobs.job import Job, NewJob
+from .contents import read_whole
 from .fitting import fit
+from .job_request import seed_at
 from .live_state import Json
 from .live_wire import Start
 from .service import MediaService, seed_of
 from .video_request import IMAGE, REFERENCE, AskedVideo, source_of, video_task
-from .waiting import finished
-
-SEEDS = 2**32
-"""Seeds of later chunks lie below."""
+from .waiting import finished, submitted, to_its_end
 
 
 class ChunkFailed(Exception):
@@ -128,12 +127,12 @@ class Film:
         return Chunk(data, len(frames))
 
     def _new(self, index: int, prompt: str) -> NewJob:
-        task, seed = self._task, self._task.seed
+        task = self._task
         inputs = {IMAGE: self._picture} if self._picture is not None else {}
         task = msgspec.structs.replace(
             task,
             prompt=prompt,
-            seed=(seed + index) % SEEDS if index else seed,
+            seed=seed_at(task.seed, index),
             inputs={name: name for name in inputs},
         )
         return NewJob(kind="video", tasks=(task,), owner=self._owner, inputs=inputs)
@@ -142,7 +141,7 @@ class Film:
         """The frames of a job's clip; the job is taken away on every path."""
         service = self._service
         with service.place():
-            job = await _submitted(service, new)
+            job = await submitted(service, new, lambda job: _taken_away(service, job))
             try:
                 done = await finished(service, job, new.owner)
                 return await self._frames(done)
@@ -157,7 +156,7 @@ class Film:
                 f"A chunk did not complete: {error.message if error is not None else job.state}.",
             )
         file = next(each for each in job.artefacts if each.name == "content")
-        data = b"".join([piece async for piece in self._service.desk.content(file)])
+        data = await read_whole(self._service, file)
         task = self._task
         pixels = even(task.width) * even(task.height)
         clip = await asyncio.to_thread(read_clip, data, max_pixels=pixels, max_frames=task.frames)
@@ -169,24 +168,7 @@ def _last(clip: NDArray[np.uint8]) -> bytes:
     return encode_picture(np.ascontiguousarray(clip[-1]))
 
 
-async def _submitted(service: MediaService, new: NewJob) -> Job:
-    """Submit to the end: who is cancelled meanwhile leaves no job behind."""
-    submitting = asyncio.ensure_future(service.submit(new))
-    try:
-        return await asyncio.shield(submitting)
-    except asyncio.CancelledError:
-        await asyncio.gather(submitting, return_exceptions=True)
-        if not submitting.cancelled() and submitting.exception() is None:
-            await _taken_away(service, submitting.result())
-        raise
-
-
 async def _taken_away(service: MediaService, job: Job) -> None:
     """Delete a job that nobody is to see; also where the caller is cancelled."""
-    deleting = asyncio.ensure_future(service.desk.delete(job.id, job.owner))
-    try:
-        with contextlib.suppress(JobRefused):
-            await asyncio.shield(deleting)
-    except asyncio.CancelledError:
-        await asyncio.gather(deleting, return_exceptions=True)
-        raise
+    with contextlib.suppress(JobRefused):
+        await to_its_end(service.desk.delete(job.id, job.owner))

@@ -12,7 +12,7 @@ from ...engines.stage import StageFailure
 from ...realtime.refusals import Refused
 from ...sessions.errors import Refusal
 from ..bodies import TOO_SLOW, BodyTooLarge
-from ..errors import bad_request, refusal, sentence
+from ..errors import as_sentence, bad_request, refusal, sentence
 from ..uploads import BadForm
 
 _STATUS = {
@@ -55,6 +55,7 @@ def answer_refused(error: MediaRefused | TimeoutError) -> Response:
 
 
 def _told(code: str, message: str, param: str | None) -> Response:
-    said = f"{message[:1].upper()}{message[1:].rstrip('.')}."
     status = 404 if code == "model_not_found" else _STATUS.get(code, 400)
-    return refusal(status, code, said, param=param, retry_after_s=_AGAIN_S.get(code))
+    return refusal(
+        status, code, as_sentence(message), param=param, retry_after_s=_AGAIN_S.get(code)
+    )

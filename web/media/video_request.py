@@ -20,7 +20,16 @@ from ...engines.media import Served
 from ...sessions.errors import Refusal
 from ..bodies import read_body
 from ..uploads import FIELD_BYTES, body_type, read_form
-from .asking import BODY_BYTES, Settings, read_fields, read_json, size_of, task_of
+from .asking import (
+    BODY_BYTES,
+    Located,
+    Settings,
+    read_fields,
+    read_json,
+    said_once,
+    size_of,
+    task_of,
+)
 from .common import read_settings
 
 REFERENCE = "input_reference"
@@ -39,16 +48,6 @@ _KEPT = ("model", "size", "width", "height")
 V = TypeVar("V")
 
 
-class Reference(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A picture by where it is."""
-
-    image_url: str | None = None
-    """A ``data:`` or http(s) URL."""
-
-    file_id: str | None = None
-    """Of OpenAI's file store; there is none here."""
-
-
 class VideoSettings(Settings, kw_only=True, forbid_unknown_fields=True):
     """A clip. ``num_frames`` and ``fps`` are other names of the two before them."""
 
@@ -59,8 +58,8 @@ class VideoSettings(Settings, kw_only=True, forbid_unknown_fields=True):
     num_frames: int | None = None
     frames_per_second: int | None = None
     fps: int | None = None
-    input_reference: str | Reference | None = None
-    """A URL, or a :class:`Reference`; in a form a file as well."""
+    input_reference: str | Located | None = None
+    """A URL, or a :class:`Located`; in a form a file as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +176,7 @@ def _from_form(form: FormData) -> AskedVideo:
     source: Source | None = files.pop(REFERENCE).file if REFERENCE in files else None
     _no_more(files, f"the picture is {REFERENCE}")
     said = {part: fields.pop(f"{REFERENCE}[{part}]", None) for part in ("image_url", "file_id")}
-    reference: str | Reference | None = Reference(**said) if any(said.values()) else None
+    reference: str | Located | None = Located(**said) if any(said.values()) else None
     settings = read_fields(fields, VideoSettings)
     for given in (reference, settings.input_reference):
         told = source_of(given)
@@ -209,13 +208,13 @@ def _no_more(files: Mapping[str, UploadFile], why: str) -> None:
         raise Refusal("unknown_parameter", message, name[:64])
 
 
-def source_of(reference: str | Reference | None) -> str | None:
+def source_of(reference: str | Located | None) -> str | None:
     """Where a picture is, if one goes in.
 
     Raises:
         Refusal: it is named in a way that there is not here.
     """
-    if isinstance(reference, Reference):
+    if isinstance(reference, Located):
         if reference.file_id:
             name = f"{REFERENCE}.file_id"
             message = f"{name}: no files are kept here; send the file itself, or an image_url."
@@ -235,7 +234,7 @@ def _check_reference(model: Served, given: bool) -> None:
 
 
 def _rate(settings: VideoSettings, able: Abilities) -> int:
-    said = _same("frames_per_second", settings.frames_per_second, "fps", settings.fps)
+    said = said_once("frames_per_second", settings.frames_per_second, "fps", settings.fps)
     rate = able.frames_per_second if said is None else said
     if not 1 <= rate <= FPS_MOST:
         message = f"frames_per_second: must be from 1 to {FPS_MOST}; it is {rate}."
@@ -244,7 +243,7 @@ def _rate(settings: VideoSettings, able: Abilities) -> int:
 
 
 def _frames(settings: VideoSettings, able: Abilities, rate: int) -> int:
-    frames = _same("frames", settings.frames, "num_frames", settings.num_frames)
+    frames = said_once("frames", settings.frames, "num_frames", settings.num_frames)
     if settings.seconds is None:
         return able.frames if frames is None else frames
     if frames is not None:
@@ -267,13 +266,6 @@ def _seconds(said: str | float) -> float:
 def length(frames: int, rate: int) -> str:
     """Seconds of a clip, as a client reads them: ``4``, ``2.125``."""
     return f"{frames / max(1, rate):.3f}".rstrip("0").rstrip(".")
-
-
-def _same(name: str, value: int | None, other: str, also: int | None) -> int | None:
-    if value is not None and also is not None and value != also:
-        message = f"{name}: said again, differently, as {other}."
-        raise Refusal("invalid_value", message, name)
-    return also if value is None else value
 
 
 def _or(value: V | None, otherwise: V) -> V:

@@ -6,8 +6,7 @@ A video is a job with one task. What our clients are told more, such as the seed
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,8 +19,8 @@ from ...realtime.refusals import not_one_of
 from ..errors import refusal
 from ..leaving import while_here
 from .asking import Settings
-from .common import Handler, Json, asker, known, page_of, told
-from .contents import answer_file
+from .common import Bodies, Handler, Json, asker, known, page_of, told
+from .contents import answer_file, read_whole
 from .fitting import fit
 from .service import MediaService, seed_of
 from .video_request import (
@@ -70,7 +69,7 @@ class VideoRoutes:
 
     def __init__(self, service: MediaService) -> None:
         self._service = service
-        self._reading = 0
+        self._bodies = Bodies()
 
     def routes(self) -> list[Route]:
         """All of them; those with a name of their own before that of any video."""
@@ -106,7 +105,7 @@ class VideoRoutes:
         """The job that a request means, its picture in the size of the clip."""
         service = self._service
         owner, key = asker(service, request)
-        with self._read():
+        with self._bodies.read(READING):
             asked = await read_video(request, service.config.inputs)
             try:
                 settings = asked.settings
@@ -137,7 +136,7 @@ class VideoRoutes:
         service = self._service
         owner, key = asker(service, request)
         earlier = await self._video(request)
-        with self._read():
+        with self._bodies.read(READING):
             asked = await read_remix(request)
         new = await self._remixed(earlier, asked, owner, key)
         return _answer(await service.submit(new))
@@ -160,7 +159,7 @@ class VideoRoutes:
 
     async def _kept(self, name: str, key: str) -> bytes:
         file = Artefact(name=f"input-{name}", key=key, type="image/png", size=0)
-        return b"".join([piece async for piece in self._service.desk.content(file)])
+        return await read_whole(self._service, file)
 
     async def _list(self, request: Request) -> Response:
         page, frame = await page_of(self._service, request, "video", "video")
@@ -196,16 +195,6 @@ class VideoRoutes:
         if job.kind != "video":
             raise JobRefused("not_found", f"there is no video {name!r}")
         return job
-
-    @contextlib.contextmanager
-    def _read(self) -> Generator[None]:
-        if self._reading >= READING:
-            raise JobRefused("queue_full", f"{READING} requests are being read; try again")
-        self._reading += 1
-        try:
-            yield
-        finally:
-            self._reading -= 1
 
 
 def video_of(job: Job) -> Json:

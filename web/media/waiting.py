@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator
-from typing import cast
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from typing import Any, TypeVar, cast
 
 import msgspec
 from starlette.responses import Response
 
 from ...engines.jobs.desk import JobRefused, Seen
 from ...engines.jobs.job import Job, JobError, NewJob
-from ..errors import refusal
+from ..errors import as_sentence, refusal
 from .service import MediaService
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 JOB_HEADER = "X-Antiphon-Job"
 """Tells which job an answer is of."""
@@ -60,7 +62,7 @@ async def handed_in(service: MediaService, new: NewJob) -> AsyncGenerator[Job, N
         JobRefused: as :func:`made`.
     """
     with service.place():
-        job = await _submitted(service, new)
+        job = await submitted(service, new, lambda job: stopped(service, job.id, new.owner))
         try:
             yield job
         except BaseException:
@@ -100,11 +102,16 @@ async def stopped(service: MediaService, job_id: str, owner: str) -> Job:
     Raises:
         JobRefused: it is not there, or jobs can't be reached.
     """
-    stopping = asyncio.ensure_future(service.desk.cancel(job_id, owner))
+    return await to_its_end(service.desk.cancel(job_id, owner))
+
+
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """What comes of ``work``, which is done to its end also where its caller is cancelled."""
+    working = asyncio.ensure_future(work)
     try:
-        return await asyncio.shield(stopping)
+        return await asyncio.shield(working)
     except asyncio.CancelledError:
-        await asyncio.gather(stopping, return_exceptions=True)
+        await asyncio.gather(working, return_exceptions=True)
         raise
 
 
@@ -115,15 +122,21 @@ def answer_failed(job: Job) -> Response:
     again, so they are told not to.
     """
     error = job.error or JobError("internal_error", "the job did not complete")
-    message = f"{error.message[:1].upper()}{error.message[1:].rstrip('.')}."
-    answer = refusal(_STATUS.get(error.code, 500), error.code, message)
+    answer = refusal(_STATUS.get(error.code, 500), error.code, as_sentence(error.message))
     answer.headers["x-should-retry"] = "false"
     answer.headers[JOB_HEADER] = job.id
     return answer
 
 
-async def _submitted(service: MediaService, new: NewJob) -> Job:
-    """Submit to the end: a job that is recorded after its client left would run for nobody."""
+async def submitted(
+    service: MediaService, new: NewJob, undo: Callable[[Job], Awaitable[object]]
+) -> Job:
+    """Submit to the end: a job that is recorded after its client left, and would run for nobody,
+    is undone.
+
+    Raises:
+        JobRefused: it was not accepted.
+    """
     submitting = asyncio.ensure_future(service.submit(new))
     try:
         return await asyncio.shield(submitting)
@@ -131,7 +144,7 @@ async def _submitted(service: MediaService, new: NewJob) -> Job:
         await asyncio.gather(submitting, return_exceptions=True)
         if not submitting.cancelled() and submitting.exception() is None:
             with contextlib.suppress(JobRefused):
-                await stopped(service, submitting.result().id, new.owner)
+                await undo(submitting.result())
         raise
 
 
