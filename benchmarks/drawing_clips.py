@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import statistics
-import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +13,8 @@ import numpy as np
 from antiphon.deploy.media_training.glyphs import Pixels
 from antiphon.deploy.media_training.motion_words import say
 from antiphon.deploy.media_training.motions import MOTIONS, Facts, choose
-from antiphon.engines.diffusion.pipeline_diffuser import PipelineDiffuser
-from antiphon.engines.diffusion.switches import DiffuserConfig, Switches
-from antiphon.engines.diffusion.task import MediaTask, Picture
 
+from .drawing_maker import Maker, make_all, missed_of, told_of
 from .drawing_motion import Verdict, judge
 
 KINDS = ("motion", "background")
@@ -100,68 +95,17 @@ def asked(count: int, seed: int = 0) -> list[Asked]:
     return made
 
 
-class Mover:
-    """A model that is asked for clips."""
-
-    def __init__(self, folder: Path, threads: int) -> None:
-        switches = Switches(threads=threads)
-        config = DiffuserConfig(path=str(folder), checkpoint_steps=0, switches=switches)
-        self._diffuser, self._made = PipelineDiffuser(folder, config), 0
-
-    async def __aenter__(self) -> Mover:
-        await self._diffuser.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._diffuser.close()
-
-    async def make(self, prompt: str, seed: int) -> Pixels:
-        """One clip with all defaults: ``(frames, height, width, 3)``."""
-        known = self._diffuser.abilities
-        task = MediaTask(
-            kind="video",
-            model="motion",
-            prompt=prompt,
-            width=known.width,
-            height=known.height,
-            steps=known.steps,
-            guidance=known.guidance,
-            seed=seed,
-            frames=known.frames,
-            frames_per_second=known.frames_per_second,
-        )
-        self._made += 1
-        async with aclosing(self._diffuser.run(f"motion-{self._made}", task, {})) as said:
-            async for each in said:
-                if isinstance(each, Picture):
-                    return each.frames
-        raise RuntimeError(f"no clip was made of {prompt!r}")
-
-
 async def measure(folder: Path, count: int, threads: int) -> Measured:
     """Ask for ``count`` clips of what is held out, and judge them."""
     prompts = asked(count)
-    async with Mover(folder, threads) as mover:
-        first = await mover.make(prompts[0].prompt, 1000)
-        took: list[float] = []
-        for number in range(TIMED):
-            began = time.monotonic()
-            await mover.make(prompts[number % count].prompt, number)
-            took.append(time.monotonic() - began)
-        again = await mover.make(prompts[0].prompt, 1000)
-        seeds = [await mover.make(prompts[0].prompt, seed) for seed in (1001, 1002)]
-        at_once = asyncio.Semaphore(COMPANY)
-
-        async def one(number: int, each: Asked) -> Judged:
-            async with at_once:
-                frames = await mover.make(each.prompt, number)
-            return Judged(each, frames, judge(frames, each.facts))
-
-        judged = await asyncio.gather(*(one(n, each) for n, each in enumerate(prompts)))
-    apart = [np.abs(first.astype(np.int16) - other).mean() for other in seeds]
-    return Measured(
-        judged, statistics.median(took), bool((first == again).all()), float(min(apart))
-    )
+    async with Maker(folder, threads) as maker:
+        texts = [each.prompt for each in prompts]
+        made = await make_all(maker, texts, timed=TIMED, seeds=2, company=COMPANY)
+    judged = [
+        Judged(each, frames, judge(frames, each.facts))
+        for each, frames in zip(prompts, made.frames, strict=True)
+    ]
+    return Measured(judged, made.seconds, made.same, made.differ)
 
 
 def told(measured: Measured) -> list[str]:
@@ -179,10 +123,7 @@ def told(measured: Measured) -> list[str]:
     )
     if wrong:
         lines.append("seen: " + ", ".join(f"{name} ({n})" for name, n in wrong.most_common(6)))
-    lines.append(
-        f"a clip: {measured.seconds:.2f} s; the same seed gives the same: "
-        f"{'yes' if measured.same else 'no'}; other seeds differ by {measured.differ:.1f} of 255"
-    )
+    lines.append(told_of(measured, "clip"))
     return lines
 
 
@@ -194,10 +135,4 @@ def missed(measured: Measured) -> list[str]:
         for name, least in LIMITS.items()
         if shares[name] < least
     ]
-    if measured.seconds > SECONDS:
-        made.append(f"{measured.seconds:.2f} s a clip, at most {SECONDS:.0f} s")
-    if not measured.same:
-        made.append("the same seed gives another clip")
-    if measured.differ < 1:
-        made.append("different seeds give the same clip")
-    return made
+    return made + missed_of(measured, "clip", SECONDS)

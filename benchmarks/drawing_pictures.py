@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import time
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from antiphon.deploy.media_training.glyphs import Pixels
-from antiphon.engines.diffusion.pipeline_diffuser import PipelineDiffuser
-from antiphon.engines.diffusion.switches import DiffuserConfig, Switches
-from antiphon.engines.diffusion.task import MediaTask, Picture
 
 from .drawing_judge import Verdict, judge
+from .drawing_maker import Maker, make_all, missed_of, told_of
 from .drawing_prompts import KINDS, Asked, asked
 
 TIMED = 5
@@ -82,74 +78,24 @@ class Measured:
         return {name: statistics.fmean(each) for name, each in found.items() if each}
 
 
-class Drawer:
-    """A model that is asked for pictures."""
-
-    def __init__(self, folder: Path, threads: int) -> None:
-        switches = Switches(threads=threads)
-        config = DiffuserConfig(path=str(folder), checkpoint_steps=0, switches=switches)
-        self._diffuser, self._made = PipelineDiffuser(folder, config), 0
-
-    async def __aenter__(self) -> Drawer:
-        await self._diffuser.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._diffuser.close()
-
-    async def draw(self, prompt: str, seed: int) -> Pixels:
-        """One picture with all defaults: ``(height, width, 3)``."""
-        known = self._diffuser.abilities
-        task = MediaTask(
-            kind="image",
-            model="drawing",
-            prompt=prompt,
-            width=known.width,
-            height=known.height,
-            steps=known.steps,
-            guidance=known.guidance,
-            seed=seed,
-        )
-        self._made += 1
-        async with aclosing(self._diffuser.run(f"drawing-{self._made}", task, {})) as said:
-            async for each in said:
-                if isinstance(each, Picture):
-                    picture: Pixels = each.frames[0]
-                    return picture
-        raise RuntimeError(f"no picture was made of {prompt!r}")
-
-
 async def measure(folder: Path, count: int, threads: int) -> Measured:
     """Ask for ``count`` pictures of what is held out, and judge them."""
     prompts = asked(count)
-    async with Drawer(folder, threads) as drawer:
-        first = await drawer.draw(prompts[0].prompt, 1000)
-        took: list[float] = []
-        for number in range(TIMED):
-            began = time.monotonic()
-            await drawer.draw(prompts[number % count].prompt, number)
-            took.append(time.monotonic() - began)
-        again = await drawer.draw(prompts[0].prompt, 1000)
-        seeds = [await drawer.draw(prompts[0].prompt, seed) for seed in range(1001, 1005)]
-        at_once = asyncio.Semaphore(COMPANY)
-
-        async def one(number: int, each: Asked) -> Judged:
-            async with at_once:
-                picture = await drawer.draw(each.prompt, number)
-            return Judged(each, picture, judge(picture, each.facts))
-
-        judged = await asyncio.gather(*(one(n, each) for n, each in enumerate(prompts)))
-    apart = [np.abs(first.astype(np.int16) - other).mean() for other in seeds]
-    return Measured(
-        judged, statistics.median(took), bool((first == again).all()), float(min(apart))
-    )
+    async with Maker(folder, threads) as maker:
+        texts = [each.prompt for each in prompts]
+        made = await make_all(maker, texts, timed=TIMED, seeds=4, company=COMPANY)
+    judged = [
+        Judged(each, picture, judge(picture, each.facts))
+        for each, (picture,) in zip(prompts, made.frames, strict=True)
+    ]
+    return Measured(judged, made.seconds, made.same, made.differ)
 
 
 async def seeds(folder: Path, threads: int) -> Pixels:
     """Each of :data:`SHOWN` with the seeds 0 to 15, chosen by nobody: ``(n, height, width, 3)``."""
-    async with Drawer(folder, threads) as drawer:
-        asked_for = [drawer.draw(prompt, seed) for prompt in SHOWN for seed in range(SEEDS)]
-        return np.stack(await asyncio.gather(*asked_for))
+    async with Maker(folder, threads) as maker:
+        asked_for = [maker.make(prompt, seed) for prompt in SHOWN for seed in range(SEEDS)]
+        return np.concatenate(await asyncio.gather(*asked_for))
 
 
 def told(measured: Measured) -> list[str]:
@@ -161,10 +107,7 @@ def told(measured: Measured) -> list[str]:
         shares = measured.shares(kind)
         cells = [f"{100 * shares[name]:.1f}" if name in shares else "" for name in LIMITS]
         lines.append(f"{kind or 'all':<12}" + "".join(f"{cell:>10}" for cell in cells))
-    lines.append(
-        f"a picture: {measured.seconds:.2f} s; the same seed gives the same: "
-        f"{'yes' if measured.same else 'no'}; other seeds differ by {measured.differ:.1f} of 255"
-    )
+    lines.append(told_of(measured, "picture"))
     return lines
 
 
@@ -176,10 +119,4 @@ def missed(measured: Measured) -> list[str]:
         for name, least in LIMITS.items()
         if shares.get(name, 1.0) < least
     ]
-    if measured.seconds > SECONDS:
-        made.append(f"{measured.seconds:.2f} s a picture, at most {SECONDS:.0f} s")
-    if not measured.same:
-        made.append("the same seed gives another picture")
-    if measured.differ < 1:
-        made.append("different seeds give the same picture")
-    return made
+    return made + missed_of(measured, "picture", SECONDS)

@@ -9,9 +9,9 @@ Its text model is a small T5 encoder, of words instead of bytes, that is taught 
 
 from __future__ import annotations
 
-import copy
 import shutil
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from .clip_reading import WORDS, states_of, train_reader
 from .glyphs import Pixels
 from .motion_words import say, vocabulary
 from .motions import FRAMES, PER_SECOND, SIDE, Facts, choose, draw
+from .pool import Pool, halved, times
 from .runner import Learner, Losses, Phase, Report, learn, tile
 from .words import tokenizer
 
@@ -113,46 +114,6 @@ def pipeline(parts: dict[str, Any]) -> Any:
     return made
 
 
-class Pool:
-    """Encoded clips: the newest take the place of the oldest."""
-
-    def __init__(self, encoder: Any, rng: np.random.Generator, size: int = POOL) -> None:
-        side = SIDE // DOWN
-        shape = (size, LATENTS, 1 + (FRAMES - 1) // TIME, side, side)
-        self._encoder, self._rng = encoder, rng
-        self._held = torch.zeros(shape, dtype=torch.float16)
-        self._facts: list[Facts] = []
-        self._next = 0
-        shift, scale = encoder.config.latents_mean, encoder.config.latents_std
-        self._mean = torch.tensor(shift).view(1, -1, 1, 1, 1)
-        self._std = torch.tensor(scale).view(1, -1, 1, 1, 1)
-
-    def add(self, count: int) -> None:
-        """Draw and encode some more."""
-        facts = [choose(self._rng) for _ in range(count)]
-        drawn: Pixels = np.stack([draw(each, self._rng) for each in facts])
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-            latents = encode(self._encoder, as_tensor(drawn)).mode()
-        for each, latent in zip(facts, (latents - self._mean) / self._std, strict=True):
-            if len(self._facts) < len(self._held):
-                self._facts.append(each)
-            self._facts[self._next] = each
-            self._held[self._next] = latent
-            self._next = (self._next + 1) % len(self._held)
-
-    def take(self, count: int) -> tuple[Tensor, list[Facts]]:
-        """Any of them."""
-        numbers = self._rng.integers(len(self._facts), size=count)
-        return self._held[numbers].float(), [self._facts[number] for number in numbers]
-
-
-def times(count: int) -> Tensor:
-    """How much noise: 0 to 1, most often more than a half."""
-    middling = torch.sigmoid(torch.randn(count))
-    share = torch.where(torch.rand(count) < 0.2, torch.rand(count), middling)
-    return TAUGHT_SHIFT * share / (1 + (TAUGHT_SHIFT - 1) * share)
-
-
 class Moving:
     """What learns, what it learns with, and its loss."""
 
@@ -163,7 +124,17 @@ class Moving:
         if compiler():
             # Twice as fast: most of a step is in small operations, that are joined.
             self.transformer.compile_repeated_blocks(fullgraph=True, dynamic=False)
-        self.pool = Pool(encoder, self._rng)
+        shape = (POOL, LATENTS, 1 + (FRAMES - 1) // TIME, SIDE // DOWN, SIDE // DOWN)
+        self.pool = Pool(shape, choose, self._encoded, self._rng)
+        shift, scale = encoder.config.latents_mean, encoder.config.latents_std
+        self._mean = torch.tensor(shift).view(1, -1, 1, 1, 1)
+        self._std = torch.tensor(scale).view(1, -1, 1, 1, 1)
+
+    def _encoded(self, facts: Sequence[Facts]) -> Tensor:
+        drawn: Pixels = np.stack([draw(each, self._rng) for each in facts])
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            latents: Tensor = encode(self.encoder, as_tensor(drawn)).mode()
+        return (latents - self._mean) / self._std
 
     @property
     def models(self) -> dict[str, nn.Module]:
@@ -186,7 +157,7 @@ class Moving:
         self.pool.add(FRESH)
         latents, facts = self.pool.take(BATCH)
         told = ["" if self._rng.random() < UNCAPTIONED else say(each, self._rng) for each in facts]
-        noise, share = torch.randn_like(latents), times(len(latents))
+        noise, share = torch.randn_like(latents), times(len(latents), TAUGHT_SHIFT)
         part = share[:, None, None, None, None]
         mixed = (1 - part) * latents + part * noise
         # The gradient of the fused attention is slow in bfloat16 on a CPU.
@@ -219,10 +190,6 @@ def samples(parts: dict[str, Any], prompts: tuple[str, ...], seeds: range) -> Pi
 
 def write(parts: dict[str, Any], folder: Path) -> None:
     """Write the pipeline in bfloat16, as it is served."""
-    halved = {
-        name: copy.deepcopy(part).to(torch.bfloat16) if isinstance(part, nn.Module) else part
-        for name, part in parts.items()
-    }
     facts = Abilities(
         width=SIDE,
         height=SIDE,
@@ -236,7 +203,7 @@ def write(parts: dict[str, Any], folder: Path) -> None:
         call={"max_sequence_length": WORDS},
         examples=SHOWN,
     )
-    save(pipeline(halved), folder, facts)
+    save(pipeline(halved(parts)), folder, facts)
 
 
 def train(out: Path, seconds: float, report: Report, seed: int = 1) -> None:

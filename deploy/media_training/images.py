@@ -8,7 +8,7 @@ shown a mixture of latents and noise, and says the way from the one to the other
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from ...engines.diffusion.quiet import hush
 from .autoencoder import DOWN, LATENTS, as_tensor, train_autoencoder
 from .captions import say, vocabulary
 from .glyphs import Pixels
+from .pool import Pool, halved, times
 from .reading import read, tokens, train_reader
 from .runner import Learner, Losses, Phase, Report, learn, tile
 from .scenes import SIDE, Facts, choose, draw
@@ -143,42 +144,6 @@ def pipeline(parts: dict[str, Any]) -> Any:
     return made
 
 
-class Pool:
-    """Encoded scenes: the newest take the place of the oldest."""
-
-    def __init__(self, encoder: Any, rng: np.random.Generator, size: int = POOL) -> None:
-        side = SIDE // DOWN
-        self._encoder, self._rng = encoder, rng
-        self._held = torch.zeros(size, LATENTS, side, side, dtype=torch.float16)
-        self._facts: list[Facts] = []
-        self._next = 0
-
-    def add(self, count: int) -> None:
-        """Draw and encode some more."""
-        facts = [choose(self._rng) for _ in range(count)]
-        pictures: Pixels = np.stack([draw(each, self._rng) for each in facts])
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-            latents = self._encoder.encode(as_tensor(pictures)).latent_dist.mode()
-        for each, latent in zip(facts, latents, strict=True):
-            if len(self._facts) < len(self._held):
-                self._facts.append(each)
-            self._facts[self._next] = each
-            self._held[self._next] = latent
-            self._next = (self._next + 1) % len(self._held)
-
-    def take(self, count: int) -> tuple[Tensor, list[Facts]]:
-        """Any of them."""
-        numbers = self._rng.integers(len(self._facts), size=count)
-        return self._held[numbers].float(), [self._facts[number] for number in numbers]
-
-
-def times(count: int) -> Tensor:
-    """How much noise: 0 to 1, most often about two thirds."""
-    middling = torch.sigmoid(torch.randn(count))
-    even = torch.where(torch.rand(count) < 0.2, torch.rand(count), middling)
-    return SHIFT * even / (1 + (SHIFT - 1) * even)
-
-
 class Drawing:
     """The models that learn, and their loss."""
 
@@ -186,7 +151,14 @@ class Drawing:
         self._rng = np.random.default_rng(seed)
         self.words, self.text, self.encoder = words, text, encoder
         self.unet: Any = unet()
-        self.pool = Pool(encoder, self._rng)
+        shape = (POOL, LATENTS, SIDE // DOWN, SIDE // DOWN)
+        self.pool = Pool(shape, choose, self._encoded, self._rng)
+
+    def _encoded(self, facts: Sequence[Facts]) -> Tensor:
+        pictures: Pixels = np.stack([draw(each, self._rng) for each in facts])
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            latents: Tensor = self.encoder.encode(as_tensor(pictures)).latent_dist.mode()
+        return latents
 
     @property
     def models(self) -> dict[str, nn.Module]:
@@ -209,7 +181,7 @@ class Drawing:
         told = ["" if self._rng.random() < UNCAPTIONED else say(each, self._rng) for each in facts]
         with torch.no_grad():
             states = read(self.text, tokens(self.words, told))
-        noise, share = torch.randn_like(latents), times(len(latents))
+        noise, share = torch.randn_like(latents), times(len(latents), SHIFT)
         part = share[:, None, None, None]
         mixed = (1 - part) * latents + part * noise
         with torch.autocast("cpu", torch.bfloat16):
@@ -237,10 +209,6 @@ def samples(parts: dict[str, Any], prompts: tuple[str, ...], seeds: range) -> Pi
 
 def write(parts: dict[str, Any], folder: Path) -> None:
     """Write the pipeline in bfloat16, as it is served."""
-    halved = {
-        name: copy.deepcopy(part).to(torch.bfloat16) if isinstance(part, nn.Module) else part
-        for name, part in parts.items()
-    }
     facts = Abilities(
         steps=STEPS,
         guidance=GUIDANCE,
@@ -248,7 +216,7 @@ def write(parts: dict[str, Any], folder: Path) -> None:
         max_prompt_chars=500,
         examples=EXAMPLES,
     )
-    save(pipeline(halved), folder, facts)
+    save(pipeline(halved(parts)), folder, facts)
 
 
 def train(out: Path, seconds: float, report: Report, seed: int = 1) -> None:
