@@ -53,22 +53,16 @@ NODE_CLIENTS = (
     _client("RealtimeClient", "openai-realtime-api", "realtime_api_beta.mjs", dialect="beta"),
 )
 
-NODE_SPEECH_CLIENTS = (
-    Client(
-        name="OpenAI (Node)",
-        package="npm openai",
-        version=VERSIONS["openai"],
-        command=partial(command, "openai_speech.mjs"),
-        folder=HERE,
-    ),
-)
 
-NODE_MEDIA_CLIENTS = (
-    Client(
+def _openai(script: str) -> Client:
+    return Client(
         name="OpenAI (Node)",
         package="npm openai",
         version=VERSIONS["openai"],
-        command=partial(command, "openai_media.mjs"),
+        command=partial(command, script),
         folder=HERE,
-    ),
-)
+    )
+
+
+NODE_SPEECH_CLIENTS = (_openai("openai_speech.mjs"),)
+NODE_MEDIA_CLIENTS = (_openai("openai_media.mjs"),)

@@ -35,6 +35,22 @@ def _script(name: str, environment: str | None, *options: str) -> Callable[[], l
     return command
 
 
+def _openai(script: str) -> tuple[Client, Client]:
+    """Both clients of the package, by one script."""
+    names = {"sync": "OpenAI (Python)", "async": "AsyncOpenAI (Python)"}
+    one, other = (
+        Client(
+            name=name,
+            package="PyPI openai",
+            version=version("openai"),
+            command=_script(script, None, kind),
+            folder=HERE,
+        )
+        for kind, name in names.items()
+    )
+    return one, other
+
+
 PYTHON_CLIENTS = (
     Client(
         name="AsyncOpenAI",
@@ -89,20 +105,7 @@ NO_TIMES = "It gives text alone."
 NO_TRANSLATION = "It does not translate."
 
 PYTHON_SPEECH_CLIENTS = (
-    Client(
-        name="OpenAI (Python)",
-        package="PyPI openai",
-        version=version("openai"),
-        command=_script("openai_speech", None, "sync"),
-        folder=HERE,
-    ),
-    Client(
-        name="AsyncOpenAI (Python)",
-        package="PyPI openai",
-        version=version("openai"),
-        command=_script("openai_speech", None, "async"),
-        folder=HERE,
-    ),
+    *_openai("openai_speech"),
     Client(
         name="OpenAITTSService, OpenAISTTService",
         package="PyPI pipecat-ai",
@@ -131,19 +134,4 @@ PYTHON_SPEECH_CLIENTS = (
     ),
 )
 
-PYTHON_MEDIA_CLIENTS = (
-    Client(
-        name="OpenAI (Python)",
-        package="PyPI openai",
-        version=version("openai"),
-        command=_script("openai_media", None, "sync"),
-        folder=HERE,
-    ),
-    Client(
-        name="AsyncOpenAI (Python)",
-        package="PyPI openai",
-        version=version("openai"),
-        command=_script("openai_media", None, "async"),
-        folder=HERE,
-    ),
-)
+PYTHON_MEDIA_CLIENTS = _openai("openai_media")

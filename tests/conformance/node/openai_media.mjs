@@ -5,6 +5,7 @@ import { crc32, deflateSync } from 'node:zlib';
 import OpenAI from 'openai';
 
 import { check, job, report } from './common.mjs';
+import { refused } from './refused.mjs';
 
 const SIDE = 64;
 const BEGINS = { png: '\x89PNG', webp: 'RIFF', jpeg: '\xff\xd8' };
@@ -127,12 +128,6 @@ async function refusal() {
   await refused('model', videos.create({ prompt: 'a', model: 'nobody' }));
   const image = await OpenAI.toFile(Buffer.from('no picture'), 'a.png');
   await refused('image', images.edit({ prompt: 'a', image }));
-}
-
-async function refused(param, asked) {
-  const error = await asked.then(() => null, (why) => why);
-  check(error instanceof OpenAI.BadRequestError, `expected a refusal, got ${error}`);
-  check(error.param === param, `${error.param} was refused`);
 }
 
 await report.feature('picture', onePicture);

@@ -5,6 +5,7 @@ import { createReadStream } from 'node:fs';
 import OpenAI from 'openai';
 
 import { check, job, report } from './common.mjs';
+import { refused } from './refused.mjs';
 
 const SPOKEN_TEXT = 'The light of the evening takes a longer way, and so it turns red.';
 const SPOKEN_BYTES = 3 * 48_000;
@@ -86,12 +87,6 @@ async function refusal() {
   await refused('voice', audio.speech.create({ ...SAID, voice: 'nobody' }));
   const file = await OpenAI.toFile(Buffer.from('no audio'), 'speech.wav');
   await refused('file', audio.transcriptions.create({ file, model: 'whisper-1' }));
-}
-
-async function refused(param, asked) {
-  const error = await asked.then(() => null, (why) => why);
-  check(error instanceof OpenAI.BadRequestError, `expected a refusal, got ${error}`);
-  check(error.param === param, `${error.param} was refused`);
 }
 
 await report.feature('speech', speech);
