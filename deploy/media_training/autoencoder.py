@@ -54,7 +54,7 @@ def autoencoder(channels: tuple[int, ...] | None = None) -> Any:
 
 
 def as_tensor(pictures: Pixels) -> Tensor:
-    """``(n, height, width, 3)`` of 0 to 255 to ``(n, 3, height, width)`` of -1 to 1."""
+    """``(n, ..., 3)`` of 0 to 255, pictures or clips, to ``(n, 3, ...)`` of -1 to 1."""
     return torch.from_numpy(np.moveaxis(pictures, -1, 1).astype(np.float32) / 127.5 - 1)
 
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .autoencoder import COLOUR
+from .autoencoder import COLOUR, as_pixels, as_tensor
 from .glyphs import Pixels
 from .motions import choose, draw
 from .runner import Learner, Losses, Phase, Report, learn, tile
@@ -228,17 +228,6 @@ def decode(model: Any, latents: Tensor) -> Tensor:
 def _clips_of(x: Tensor, count: int) -> Tensor:
     flat = x[:, :, 0]
     return flat.reshape(count, -1, *flat.shape[1:]).transpose(1, 2)
-
-
-def as_tensor(clips: Pixels) -> Tensor:
-    """``(n, frames, height, width, 3)`` of 0 to 255 to ``(n, 3, frames, height, width)`` of -1 to 1."""
-    return torch.from_numpy(np.moveaxis(clips, -1, 1).astype(np.float32) / 127.5 - 1)
-
-
-def as_pixels(clips: Tensor) -> Pixels:
-    """The way back."""
-    scaled = (clips.float().clamp(-1, 1) + 1) * 127.5
-    return np.moveaxis(scaled.round().byte().numpy(), 1, -1)
 
 
 def clips(count: int, rng: np.random.Generator) -> Pixels:

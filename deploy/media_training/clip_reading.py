@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from .glyphs import COLOURS, TINTS
 from .motion_words import say
 from .motions import MOTIONS, NAMES, Facts, choose
+from .reading import answered, keep
 from .runner import Learner, Losses, Phase, Report, learn
 
 BATCH = 128
@@ -96,20 +96,9 @@ def train_reader(folder: Path, words: Any, seconds: float, report: Report, seed:
             states = model(ids, mask).last_hidden_state
         state = states[torch.arange(BATCH), at].float()
         wanted = torch.tensor([answers(each) for each in facts])
-        said = [head(state) for head in heads]
-        loss = sum(
-            (functional.cross_entropy(each, wanted[:, n]) for n, each in enumerate(said)),
-            torch.zeros(()),
-        )
-        right = {
-            name: (said[n].argmax(1) == wanted[:, n]).float().mean()
-            for n, name in enumerate(CHOICES)
-        }
+        loss, right = answered(heads, state, wanted, CHOICES)
         return {"loss": loss, **right}, BATCH
 
     learn(learner, losses, folder, report)
     learner.swap()
-    partial = path.with_suffix(".partial")
-    torch.save(model.state_dict(), partial)
-    partial.rename(path)
-    return model.requires_grad_(False).eval()
+    return keep(model, path)

@@ -23,7 +23,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from ...engines.diffusion.abilities import Facts as Abilities
 from ...engines.diffusion.placeholder import save
 from ...engines.diffusion.quiet import hush
-from .clip_autoencoder import DOWN, LATENTS, TIME, as_tensor, encode, train_autoencoder
+from .autoencoder import as_tensor
+from .clip_autoencoder import DOWN, LATENTS, TIME, encode, train_autoencoder
 from .clip_reading import WIDTH as TEXT_WIDTH
 from .clip_reading import WORDS, states_of, train_reader
 from .glyphs import Pixels

@@ -10,6 +10,7 @@ otherwise is what it learns last, and glyphs that look alike have texts that are
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,30 @@ def tokens(words: Any, captions: list[str]) -> Tensor:
     return ids
 
 
+def answered(
+    heads: nn.ModuleList, state: Tensor, wanted: Tensor, choices: Iterable[str]
+) -> tuple[Tensor, Losses]:
+    """The loss of answers ``wanted``, ``(n, choices)``, given states ``(n, width)``; and for each
+    choice by name how many were right."""
+    said = [head(state) for head in heads]
+    loss = sum(
+        (functional.cross_entropy(each, wanted[:, n]) for n, each in enumerate(said)),
+        torch.zeros(()),
+    )
+    right = {
+        name: (said[n].argmax(1) == wanted[:, n]).float().mean() for n, name in enumerate(choices)
+    }
+    return loss, right
+
+
+def keep(model: Any, path: Path) -> Any:
+    """Write what was taught, whole or not at all; returns it frozen."""
+    partial = path.with_suffix(".partial")
+    torch.save(model.state_dict(), partial)
+    partial.rename(path)
+    return model.requires_grad_(False).eval()
+
+
 def train_reader(folder: Path, words: Any, seconds: float, report: Report, seed: int = 1) -> Any:
     """Teach the text model, or take it as it is once taught; frozen."""
     torch.manual_seed(seed)
@@ -131,22 +156,11 @@ def train_reader(folder: Path, words: Any, seconds: float, report: Report, seed:
             states = read(model, ids)
         state = states[torch.arange(BATCH), at].float()
         wanted = torch.tensor([answers(each) for each in facts])
-        said = [head(state) for head in heads]
-        loss = sum(
-            (functional.cross_entropy(each, wanted[:, n]) for n, each in enumerate(said)),
-            torch.zeros(()),
-        )
+        loss, right = answered(heads, state, wanted, CHOICES)
         away = eye(state) - torch.stack([looks_of(each) for each in facts])
         look = away.square().mean()
-        right = {
-            name: (said[n].argmax(1) == wanted[:, n]).float().mean()
-            for n, name in enumerate(CHOICES)
-        }
         return {"loss": loss + LOOKING * look, "look": look.detach(), **right}, BATCH
 
     learn(learner, losses, folder, report)
     learner.swap()
-    partial = path.with_suffix(".partial")
-    torch.save(model.state_dict(), partial)
-    partial.rename(path)
-    return model.requires_grad_(False).eval()
+    return keep(model, path)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from antiphon.deploy.media_training import clip_autoencoder, clip_reading, clips, words
+from antiphon.deploy.media_training.autoencoder import as_tensor
 from antiphon.deploy.media_training.glyphs import by_name
 from antiphon.deploy.media_training.motion_words import clip, say, vocabulary
 from antiphon.deploy.media_training.motions import (
@@ -95,7 +96,7 @@ def test_the_fast_way_through_the_autoencoder_gives_what_the_stock_class_gives()
         for each in model.parameters():
             if each.dim() == 1:
                 each.normal_(0, 0.2)
-        wanted = clip_autoencoder.as_tensor(clip_autoencoder.clips(2, np.random.default_rng(6)))
+        wanted = as_tensor(clip_autoencoder.clips(2, np.random.default_rng(6)))
         latents = model.encode(wanted).latent_dist.mode()
         assert float((clip_autoencoder.encode(model, wanted).mode() - latents).abs().max()) < 1e-4
         stock = model.decode(latents).sample
@@ -108,7 +109,7 @@ def test_the_fast_way_through_the_autoencoder_gives_what_the_stock_class_gives()
 def test_taps_of_frames_before_those_of_a_latent_stay_zero() -> None:
     torch.manual_seed(0)
     model = clip_autoencoder.autoencoder(8)
-    wanted = clip_autoencoder.as_tensor(clip_autoencoder.clips(1, np.random.default_rng(7)))
+    wanted = as_tensor(clip_autoencoder.clips(1, np.random.default_rng(7)))
     torch.autograd.backward(clip_autoencoder.losses_of(model, wanted)["loss"])
     for convolution, own in (
         (model.decoder.conv_in, 1),
