@@ -2,9 +2,10 @@
 # pyright: reportUnknownArgumentType=false
 """Teaching the text model of clips to understand captions, before anything is drawn.
 
-From what it says at any word of a caption, small heads have to tell all that is true of the clip.
-That takes minutes, as nothing is drawn. What draws looks at all words alike at first, so that it
-begins with text it can use; else it draws the same for all captions for long.
+From what it says at any word of a caption, small heads have to tell all that is true of the clip,
+and what the glyph looks like. That takes minutes, as nothing is drawn. What draws looks at all
+words alike at first, so that it begins with text it can use; else it draws the same for all
+captions for long.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from .glyphs import COLOURS, TINTS
 from .motion_words import say
 from .motions import MOTIONS, NAMES, Facts, choose
-from .reading import answered, keep
+from .reading import LOOKING, LOOKS, answered, keep, look
 from .runner import Learner, Losses, Phase, Report, learn
 
 BATCH = 128
@@ -86,7 +87,8 @@ def train_reader(folder: Path, words: Any, seconds: float, report: Report, seed:
     heads = nn.ModuleList(nn.Linear(WIDTH, len(choices)) for choices in CHOICES.values())
     rng = np.random.default_rng(seed)
     phase = Phase(seconds=seconds, rate=2e-3, average=0.99, sheet_seconds=1e9)
-    learner = Learner({"text": model, "heads": heads}, phase)
+    eye = nn.Linear(WIDTH, LOOKS)
+    learner = Learner({"text": model, "heads": heads, "eye": eye}, phase)
 
     def losses() -> tuple[Losses, int]:
         facts = [choose(rng) for _ in range(BATCH)]
@@ -97,7 +99,9 @@ def train_reader(folder: Path, words: Any, seconds: float, report: Report, seed:
         state = states[torch.arange(BATCH), at].float()
         wanted = torch.tensor([answers(each) for each in facts])
         loss, right = answered(heads, state, wanted, CHOICES)
-        return {"loss": loss, **right}, BATCH
+        away = eye(state) - torch.stack([look(each.glyph, each.at_first) for each in facts])
+        missed = away.square().mean()
+        return {"loss": loss + LOOKING * missed, "look": missed.detach(), **right}, BATCH
 
     learn(learner, losses, folder, report)
     learner.swap()

@@ -53,7 +53,7 @@ def say(facts: Facts, rng: np.random.Generator, *, full: bool = False) -> str:
     """A caption. ``full`` leaves out nothing, and names the glyph by its first name."""
     glyph = by_name()[facts.glyph]
     name = glyph.name if full or rng.random() < 0.7 else one_of(rng, glyph.names)
-    tint = facts.tint if facts.motion != "recolour" else None
+    tint = facts.at_first
     phrase = f"{_colour(tint, rng)} {name}" if tint else name
     if glyph.plural is None and name == glyph.name:
         subject = phrase

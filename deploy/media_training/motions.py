@@ -70,6 +70,11 @@ class Facts:
     tint: str | None = None
     """What it is recoloured with: from the start, or at the end where the motion says so."""
 
+    @property
+    def at_first(self) -> str | None:
+        """The tint of the first frame."""
+        return None if self.motion == "recolour" else self.tint
+
     def combinations(self) -> list[tuple[str, str, str]]:
         """What is combined, as :func:`.glyphs.held_out` takes it."""
         made = [(self.glyph, "background", self.background), (self.glyph, "motion", self.motion)]

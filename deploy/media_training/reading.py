@@ -71,10 +71,14 @@ def looks() -> Tensor:
     return made
 
 
+def look(glyph: str, tint: str | None) -> Tensor:
+    """What one glyph looks like: ``(LOOKS,)``."""
+    return looks()[NAMES.index(glyph), 0 if tint is None else 1 + TINTS.index(tint)]
+
+
 def looks_of(facts: Facts) -> Tensor:
     """Of the first glyph, and of the second or nothing: ``(2 * LOOKS,)``."""
-    tint = 0 if facts.tint is None else 1 + TINTS.index(facts.tint)
-    made = [looks()[NAMES.index(name), tint] for name in facts.glyphs]
+    made = [look(name, facts.tint) for name in facts.glyphs]
     return torch.cat([*made, torch.zeros(LOOKS)])[: 2 * LOOKS]
 
 
