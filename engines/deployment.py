@@ -16,7 +16,7 @@ import msgspec
 import yaml
 from msgspec import Meta
 
-from .diffusion.named import PLACEHOLDERS
+from .diffusion.named import NAMED
 from .diffusion.switches import DiffuserConfig
 from .media import MediaConfig
 from .speech.families.family import FAMILIES
@@ -532,7 +532,7 @@ def _model_with_paths(model: DiffuserConfig, folder: Path) -> DiffuserConfig:
 
 def _media_with_paths(media: MediaConfig, folder: Path) -> MediaConfig:
     models = {
-        name: each if each.path in PLACEHOLDERS else _model_with_paths(each, folder)
+        name: each if each.path in NAMED else _model_with_paths(each, folder)
         for name, each in media.models.items()
     }
     secret = media.webhook_secret_file

@@ -59,8 +59,8 @@ STEPS, GUIDANCE, SHIFT = 16, 3.0, 3.0
 TAUGHT_SHIFT = 2.0
 """How much more of the noisy mixtures are learnt from: what moves where is decided there."""
 
-MOST_PIXELS = 128 * 128
-"""Of a frame that is asked for: it has learnt but one size, a quarter of that."""
+MOST_PIXELS = 1792 * 1024
+"""Of a frame that is asked for: it has learnt but one size, that others are enlarged from."""
 
 SHOWN = (
     "a cat moves to the left on a yellow background",
@@ -199,6 +199,7 @@ def write(parts: dict[str, Any], folder: Path) -> None:
         frames=FRAMES,
         frames_per_second=PER_SECOND,
         max_pixels=MOST_PIXELS,
+        drawn_pixels=SIDE * SIDE,
         max_frames=FRAMES,
         max_prompt_chars=500,
         call={"max_sequence_length": WORDS},

@@ -53,8 +53,8 @@ CHANNELS = (64, 112, 160)
 STEPS, GUIDANCE = 20, 3.0
 """Of samples, and of the model as it is served."""
 
-MOST_PIXELS = 128 * 128
-"""Of a picture that is asked for: it has learnt but one size, a quarter of that."""
+MOST_PIXELS = 1792 * 1024
+"""Of a picture that is asked for: it has learnt but one size, that others are enlarged from."""
 
 EXAMPLES = (
     "a cat",
@@ -213,6 +213,7 @@ def write(parts: dict[str, Any], folder: Path) -> None:
         steps=STEPS,
         guidance=GUIDANCE,
         max_pixels=MOST_PIXELS,
+        drawn_pixels=SIDE * SIDE,
         max_prompt_chars=500,
         examples=EXAMPLES,
     )

@@ -43,6 +43,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     max_pixels: int | None = None
     """Of one picture or frame."""
 
+    drawn_pixels: int | None = None
+    """What the model itself draws, at most; what is asked to be larger is enlarged. For models
+    that know but one size, whose users ask for any."""
+
     max_frames: int | None = None
     max_prompt_chars: int | None = None
     untrained: bool | None = None
@@ -82,6 +86,7 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     max_pixels: int
     max_frames: int
     max_prompt_chars: int
+    drawn_pixels: int | None = None
     adapters: tuple[str, ...] = ()
     untrained: bool = False
     call: dict[str, Any] = {}
@@ -144,6 +149,28 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
             if name not in self.adapters:
                 known = ", ".join(self.adapters) or "none"
                 raise ValueError(f"adapters: {name!r} is not known; known are: {known}")
+
+    def drawn(self, width: int, height: int) -> tuple[int, int]:
+        """The size that the model itself draws where this one is asked for."""
+        most = self.drawn_pixels
+        if most is None or width * height <= most:
+            return width, height
+        return self.size_near(width, height, most)
+
+    def size_near(self, width: int, height: int, pixels: int) -> tuple[int, int]:
+        """The largest size of about this shape that is allowed, has at most ``pixels``, and is no
+        larger than this one."""
+        scale = min(1.0, (pixels / (width * height)) ** 0.5)
+        grid = self.multiple_of
+        least = -(-SMALLEST // grid) * grid
+        across = max(least, int(width * scale) // grid * grid)
+        down = max(least, int(height * scale) // grid * grid)
+        while across * down > pixels and max(across, down) > least:
+            if across >= down:
+                across = max(least, across - grid)
+            else:
+                down = max(least, down - grid)
+        return across, down
 
     def frames_near(self, count: int) -> int:
         """The allowed number of frames that is closest to ``count``."""

@@ -28,7 +28,7 @@ from .previews import Colours, fit_colours, render
 from .quiet import hush
 from .stepping import stepwise
 from .switches import DiffuserConfig
-from .task import Frames, MediaTask, Picture, TaskFailed
+from .task import Frames, Picture, TaskFailed
 from .work import Work
 
 log = logging.getLogger(__name__)
@@ -158,12 +158,14 @@ class Model:
             module = getattr(base, name, None)
             if module is not None:
                 own[name] = stand_in(name, module)
-        size = (task.height, task.width)
-        work.preview = lambda latents: self._preview(pipe, latents, size)
+        width, height = self.abilities.drawn(task.width, task.height)
+        work.preview = lambda latents: self._preview(pipe, latents, (height, width))
         started = time.perf_counter()
         made = pipe(**self._arguments(pipe, variant, work))[0]
         facts = self.facts | {"seconds": round(time.perf_counter() - started, 3)}
-        return Picture(_frames(made), facts=facts)
+        if (width, height) != (task.width, task.height):
+            facts["enlarged_from"] = f"{width}x{height}"
+        return Picture(_enlarged(_frames(made), (task.width, task.height)), facts=facts)
 
     def _arguments(self, pipe: Any, variant: Variant, work: Work) -> dict[str, Any]:
         task = work.task
@@ -178,15 +180,16 @@ class Model:
         }
         if task.negative_prompt and self.family.negative:
             said["negative_prompt"] = task.negative_prompt
+        width, height = self.abilities.drawn(task.width, task.height)
         if "height" in known:
-            said |= {"height": task.height, "width": task.width}
+            said |= {"height": height, "width": width}
         if "num_frames" in known:
             said["num_frames"] = task.frames
         if variant.strength:
             said["strength"] = task.strength
         for name in variant.inputs:
             argument, colours = INPUTS[name]
-            said[argument] = _read(work.inputs[name], name, colours, task)
+            said[argument] = _read(work.inputs[name], name, colours, (width, height))
         extra = self.family.call(task) | self.abilities.call
         unknown = sorted(extra.keys() - known.keys())
         if unknown:
@@ -212,8 +215,20 @@ def _frames(made: Any) -> Frames:
     return found
 
 
-def _read(path: Path, name: str, colours: str, task: MediaTask) -> Image.Image:
-    """An input as a picture of the size that is made."""
+def _enlarged(frames: Frames, size: tuple[int, int]) -> Frames:
+    """Brought to a width and a height, if they have others."""
+    if frames.shape[2:0:-1] == size:
+        return frames
+    return np.stack(
+        [
+            np.asarray(Image.fromarray(each).resize(size, Image.Resampling.LANCZOS))
+            for each in frames
+        ]
+    )
+
+
+def _read(path: Path, name: str, colours: str, size: tuple[int, int]) -> Image.Image:
+    """An input as a picture of the size that is drawn."""
     try:
         with Image.open(path) as opened:
             if opened.width * opened.height > MAX_PIXELS:
@@ -221,5 +236,4 @@ def _read(path: Path, name: str, colours: str, task: MediaTask) -> Image.Image:
             picture = opened.convert(colours)
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise TaskFailed("bad_input", f"{name}: it is no picture that can be read") from error
-    size = (task.width, task.height)
     return picture if picture.size == size else picture.resize(size, Image.Resampling.LANCZOS)

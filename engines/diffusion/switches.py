@@ -109,8 +109,9 @@ class DiffuserConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How a diffusion model is served."""
 
     path: str
-    """A folder of a diffusers pipeline; ``placeholder-image`` and ``placeholder-video`` are tiny
-    models with random weights, made on the spot."""
+    """A folder of a diffusers pipeline; ``embedded-image`` and ``embedded-video`` are the small
+    trained ones that come with the package, ``placeholder-image`` and ``placeholder-video`` tiny
+    ones with random weights, made on the spot."""
 
     max_tasks: Positive = 8
     """Tasks under way at once; each holds its latents and its text."""

@@ -27,7 +27,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    config = write_deployment(shipped("scripted"), tmp_path_factory.mktemp("voices"))
+    deployment = shipped("scripted")
+    deployment["stages"]["talker"] = {"variation": 0}
+    config = write_deployment(deployment, tmp_path_factory.mktemp("voices"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANTIPHON_DATA", str(data))
         with serving(config) as each:

@@ -25,6 +25,7 @@ def card_of(model: Served) -> dict[str, object]:
         "limits": {
             "multiple_of": able.multiple_of,
             "pixels": able.max_pixels,
+            "drawn_pixels": able.drawn_pixels or able.max_pixels,
             "steps": able.max_steps,
             "guidance": able.guidance_most,
             "prompt_chars": able.max_prompt_chars,

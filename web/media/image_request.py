@@ -10,7 +10,6 @@ import msgspec
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 
-from ...engines.diffusion.abilities import Abilities
 from ...engines.jobs.input_limits import InputLimits
 from ...engines.jobs.inputs import Source
 from ...engines.media import Served
@@ -282,19 +281,3 @@ def _check_inputs(asked: AskedImage, model: Served) -> None:
 def inputs_of(asked: AskedImage) -> tuple[str, ...]:
     """Which pictures go in, as families call them, in order."""
     return (("image",) if asked.images else ()) + (("mask",) if asked.mask is not None else ())
-
-
-def own_size(width: int, height: int, able: Abilities) -> tuple[int, int]:
-    """The size that a picture of ``width`` x ``height`` is edited in where none is asked for: its
-    own, or the largest allowed one of about its shape."""
-    scale = min(1.0, (able.max_pixels / (width * height)) ** 0.5)
-    grid = able.multiple_of
-    least = -(-16 // grid) * grid
-    across = max(least, int(width * scale) // grid * grid)
-    down = max(least, int(height * scale) // grid * grid)
-    while across * down > able.max_pixels and max(across, down) > least:
-        if across >= down:
-            across = max(least, across - grid)
-        else:
-            down = max(least, down - grid)
-    return across, down

@@ -20,7 +20,7 @@ from .common import Bodies, Json, asker, event_stream, known, told
 from .contents import answer_file, read_whole
 from .fitting import fit
 from .image_events import USAGE, ImageEvents, encoded, facts_of, pictures_of
-from .image_request import AskedImage, Work, filled, inputs_of, own_size, read_image
+from .image_request import AskedImage, Work, filled, inputs_of, read_image
 from .job_request import count_of, format_of, seed_at
 from .service import MediaService, seed_of
 from .waiting import JOB_HEADER, answer_failed, made
@@ -136,7 +136,7 @@ class ImageRoutes:
             and settings.width is None
             and settings.height is None
         ):
-            return own_size(image.width, image.height, able), inputs
+            return able.size_near(image.width, image.height, able.max_pixels), inputs
         return size_of(settings, able), inputs
 
     async def _stream(self, asked: AskedImage, new: NewJob) -> Response:

@@ -52,6 +52,31 @@ def test_what_can_not_be_made_is_refused_by_its_field(
         IMAGE.check(task_for(IMAGE, **changed))
 
 
+@pytest.mark.parametrize(
+    ("own", "size"),
+    [((64, 48), (64, 48)), ((70, 63), (64, 56)), ((3, 5), (16, 16)), ((2000, 1000), (720, 360))],
+)
+def test_a_size_that_is_allowed_is_near(own: tuple[int, int], size: tuple[int, int]) -> None:
+    assert IMAGE.size_near(*own, IMAGE.max_pixels) == size
+    width, height = IMAGE.size_near(100_000, 3, IMAGE.max_pixels)
+    assert (height, width % IMAGE.multiple_of) == (16, 0)
+    assert width * height <= IMAGE.max_pixels
+
+
+@pytest.mark.parametrize(
+    ("asked", "drawn"),
+    [((64, 64), (64, 64)), ((40, 48), (40, 48)), ((512, 512), (64, 64)), ((768, 256), (104, 32))],
+)
+def test_a_model_draws_no_more_than_it_knows(
+    asked: tuple[int, int], drawn: tuple[int, int]
+) -> None:
+    knows = abilities_of(
+        DiffuserConfig(path="placeholder-image", facts=Facts(drawn_pixels=64 * 64))
+    )
+    assert knows.drawn(*asked) == drawn
+    assert IMAGE.drawn(*asked) == asked
+
+
 def test_frames_follow_the_rule_of_their_family() -> None:
     assert [VIDEO.frames_near(count) for count in (0, 1, 4, 7, 16, 1000)] == [1, 1, 5, 9, 17, 81]
     with pytest.raises(ValueError, match="frames: .* such as 17 or 21; it is 18"):

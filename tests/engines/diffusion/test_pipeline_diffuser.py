@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 from tests.support.diffusion import task_for
 
+from antiphon.engines.diffusion.abilities import read_facts
 from antiphon.engines.diffusion.hub import Hub
 from antiphon.engines.diffusion.named import PLACEHOLDERS, abilities_of, folder_of
 from antiphon.engines.diffusion.pipeline_diffuser import PipelineDiffuser
@@ -119,6 +120,36 @@ def test_tasks_that_the_model_can_not_do_are_refused(pipeline: Callable[[str], P
             lacking = task_for(diffuser.abilities, inputs={"image": "a key"})
             with pytest.raises(TaskFailed, match="a file is missing"):
                 await anext(diffuser.run("it", lacking, {}))
+
+    asyncio.run(main())
+
+
+def test_what_is_larger_than_the_model_draws_is_enlarged(
+    pipeline: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = pipeline("stable-diffusion")
+    facts = msgspec.structs.replace(read_facts(folder), drawn_pixels=64 * 32)
+    drop = tmp_path / "drop.png"
+    Image.effect_noise((256, 128), 60).convert("RGB").save(drop)
+
+    async def main() -> None:
+        async with started(folder, facts=facts, preview_ms=0) as diffuser:
+            for inputs in ({}, {"image": drop}):
+                keys = dict.fromkeys(inputs, "a key")
+                asked = task_for(diffuser.abilities, inputs=keys, strength=0.9 if keys else 1.0)
+                made: dict[int, list[Told]] = {}
+                for width in (64, 256):
+                    task = msgspec.structs.replace(asked, width=width, height=width // 2)
+                    async with aclosing(diffuser.run(f"at {width}", task, inputs)) as told:
+                        made[width] = [one async for one in told]
+                small, large = (made[width][-1] for width in (64, 256))
+                assert isinstance(small, Picture)
+                assert isinstance(large, Picture)
+                assert "enlarged_from" not in small.facts
+                assert large.facts["enlarged_from"] == "64x32"
+                assert large.frames.shape == (1, 128, 256, 3)
+                back = Image.fromarray(large.frames[0]).resize((64, 32), Image.Resampling.BOX)
+                assert np.abs(np.asarray(back).astype(int) - small.frames[0]).mean() < 8
 
     asyncio.run(main())
 

@@ -16,6 +16,12 @@ from antiphon.web.media.service import MediaService
 MINE, YOURS = "sk-mine", "sk-yours"
 """Two keys."""
 
+PLACED = {
+    "antiphon-draw": {"path": "placeholder-image"},
+    "antiphon-move": {"path": "placeholder-video"},
+}
+"""Models of many sizes and lengths under the names of those that are shipped."""
+
 Json = dict[str, Any]
 
 
@@ -26,7 +32,11 @@ class Rig:
         """``media`` as a deployment has it; by default the placeholder models."""
         self.desk = FakeDesk(queue_limit=queue_limit)
         deployment = parse_deployment(
-            {"model": "fake-model", "media": media, "access": {"keys": [MINE, YOURS]}}
+            {
+                "model": "fake-model",
+                "media": {"models": PLACED, **media},
+                "access": {"keys": [MINE, YOURS]},
+            }
         )
         self.server = Server(deployment, FakePipeline(), jobs=Jobs(self.desk, hooks=hooks))
         assert self.server.media is not None

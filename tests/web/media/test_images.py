@@ -18,7 +18,6 @@ from antiphon.engines.diffusion.switches import DiffuserConfig
 from antiphon.engines.media import Served
 from antiphon.web.media import images
 from antiphon.web.media.fitting import fit
-from antiphon.web.media.image_request import own_size
 
 from .painter import PATH, Painter, data_url, painted, refused, scene
 from .rig import YOURS, Json, Rig
@@ -295,18 +294,6 @@ def test_who_names_no_model_gets_one_that_takes_the_picture() -> None:
     refused(generate(client, model="fixed"), 400, "unsupported_value", "model")
     keeps = edit(client, model="fixed", input_fidelity="low")
     refused(keeps, 400, "unsupported_value", "input_fidelity")
-
-
-@pytest.mark.parametrize(
-    ("own", "size"),
-    [((64, 48), (64, 48)), ((70, 63), (64, 56)), ((3, 5), (16, 16)), ((2000, 1000), (720, 360))],
-)
-def test_an_edit_has_the_size_of_its_picture(own: tuple[int, int], size: tuple[int, int]) -> None:
-    able = Rig().service.models["antiphon-draw"].abilities
-    assert own_size(*own, able) == size
-    width, height = own_size(100_000, 3, able)
-    assert (height, width % able.multiple_of) == (16, 0)
-    assert width * height <= able.max_pixels
 
 
 def test_a_picture_that_fits_is_left_as_it_is() -> None:

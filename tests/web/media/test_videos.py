@@ -126,7 +126,7 @@ def test_a_video_from_its_beginning_to_its_end() -> None:
         "error": None,
         "seed": 5,
         "steps": 4,
-        "guidance": 5.0,
+        "guidance": rig.service.models["antiphon-move"].abilities.guidance,
         "frames": 17,
         "frames_per_second": 8,
         "step_ms": 0,

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from antiphon.engines.diffusion.switches import DiffuserConfig
 from antiphon.engines.diffusion.task import MediaTask
 from antiphon.engines.jobs.input_limits import InputLimits
 from antiphon.engines.media import MediaConfig, Served, served_models
@@ -22,9 +23,8 @@ from antiphon.web.media.video_request import read_remix, read_video, remix_task,
 
 Json = dict[str, Any]
 
-MOVE = next(
-    each for each in served_models(MediaConfig()).values() if each.abilities.kind == "video"
-)
+PLACEHOLDER = MediaConfig(models={"antiphon-move": DiffuserConfig(path="placeholder-video")})
+MOVE = served_models(PLACEHOLDER)["antiphon-move"]
 """The placeholder: 17 frames, 8 a second, at most 81, 1 and a multiple of 4 more; no picture."""
 
 
