@@ -27,7 +27,7 @@ from ...realtime.connection import Disconnected, Socket
 from ...realtime.refusals import Refused
 from ...sessions.errors import ErrorInfo, Refusal
 from ..access import Refusal as Denied
-from ..errors import refusal
+from ..errors import as_sentence, refusal
 from ..realtime import SUBPROTOCOL
 from ..socket import StarletteSocket
 from . import live_state as lv
@@ -243,9 +243,7 @@ class _Connection:
             return
         except (JobRefused, StageFailure) as refused:
             told = refused.error if isinstance(refused, StageFailure) else refused
-            self._handle(
-                lv.ChunkFailed(told.code, f"{told.message[:1].upper()}{told.message[1:]}.")
-            )
+            self._handle(lv.ChunkFailed(told.code, as_sentence(told.message)))
             return
         except Exception:
             logger.exception("a chunk of film %s failed", self._id)

@@ -20,6 +20,7 @@ from antiphon.codecs.movies import encode_movie
 from antiphon.codecs.pictures import decode_picture
 from antiphon.engines.diffusion.switches import DiffuserConfig
 from antiphon.engines.diffusion.task import MediaTask
+from antiphon.engines.jobs.desk import JobRefused
 from antiphon.engines.jobs.job import Job, NewJob
 from antiphon.engines.media import Served
 from antiphon.web.media.live import START_SECONDS
@@ -243,6 +244,24 @@ def test_a_chunk_that_fails_is_told() -> None:
         assert caller.told[-1]["code"] == "out_of_memory"
         assert "memory is full" in caller.told[-1]["message"]
         assert caller.code == 1011
+
+    run_simulated(story())
+
+
+@pytest.mark.parametrize("said", ["files can't be kept just now", "Files can't be kept just now."])
+def test_a_chunk_that_is_refused_is_told_in_a_sentence(said: str) -> None:
+    async def story() -> None:
+        studio = Studio()
+
+        async def refuse(_new: NewJob) -> Job:
+            raise JobRefused("store_unavailable", said)
+
+        studio.desk.submit = refuse  # type: ignore[method-assign]
+        caller = Caller(studio)
+        caller.say(START)
+        await caller.task
+        assert caller.told[-1]["code"] == "store_unavailable"
+        assert caller.told[-1]["message"] == "Files can't be kept just now."
 
     run_simulated(story())
 
