@@ -1,6 +1,6 @@
 """Runs the benchmarks: the short forms of all, or one.
 
-    python -m benchmarks                     short forms of all, in about eleven minutes
+    python -m benchmarks                     short forms of all, in about twelve minutes
     python -m benchmarks --full              all of them whole: an hour
     python -m benchmarks sessions            the short form of one
     python -m benchmarks sessions --full ... one as a whole, or with its own arguments
@@ -27,6 +27,7 @@ NAMES = (
     "transcription",
     "protocol",
     "diffusion",
+    "drawing",
 )
 
 MISSED = "MISSED "

@@ -1,6 +1,7 @@
 """Whether the embedded models draw what they are asked for, and how fast.
 
-    python -m benchmarks.drawing [--short] [--images FOLDER] [--clips FOLDER] [--count 200]
+    python -m benchmarks.drawing [--short] [--only images] [--images FOLDER] [--clips FOLDER]
+    python -m benchmarks.drawing --seeds docs     sheets of seeds 0 to 15, and nothing else
 
 Each prompt asks for a combination that was held out of the training: a glyph that the model knows,
 with a background, a tint, a place or a count it has never seen it with. Background, tint, place
@@ -21,9 +22,11 @@ from pathlib import Path
 import numpy as np
 
 from antiphon.deploy.media_training.runner import tile
+from antiphon.engines.diffusion.named import SHIPPED
 
 from . import drawing_clips
-from .drawing_pictures import SEEDS, Measured, measure, missed, seeds, told
+from .drawing_maker import SEEDS, seeds
+from .drawing_pictures import SHOWN, Measured, measure, missed, told
 
 FULL, SHORT = 200, 24
 """Prompts for pictures."""
@@ -34,21 +37,13 @@ FULL_CLIPS, SHORT_CLIPS = 100, 18
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.drawing")
-    parser.add_argument("--short", action="store_true", help=f"{SHORT} prompts, not {FULL}")
-    parser.add_argument("--images", type=Path, help="folder of the model of pictures")
-    parser.add_argument("--clips", type=Path, help="folder of the model of clips")
-    parser.add_argument("--count", type=int, help="prompts")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--sheet", type=Path, help="file for all pictures, the wrong ones framed")
-    parser.add_argument(
-        "--seeds", type=Path, help="draw but a sheet of seeds 0 to 15, to this file"
-    )
-    asked = parser.parse_args(arguments)
-    if asked.images is None and (asked.clips is None or asked.seeds or asked.sheet):
-        parser.error("--images: needed, but for --clips without a sheet")
-    if asked.seeds is not None and asked.images is not None:
-        tile(asyncio.run(seeds(asked.images, asked.threads)), SEEDS, asked.seeds)
+    asked = _parser().parse_args(arguments)
+    if asked.seeds is not None:
+        asked.seeds.mkdir(parents=True, exist_ok=True)
+        pictures = asyncio.run(seeds(asked.images, SHOWN, asked.threads))
+        tile(pictures[:, 0], SEEDS, asked.seeds / "drawing-seeds.png")
+        clips = asyncio.run(seeds(asked.clips, drawing_clips.SHOWN, asked.threads))
+        drawing_clips.film(clips, SEEDS, asked.seeds / "motion-seeds.webp")
         return 0
     wrong = [*_pictures(asked), *_clips(asked)]
     for line in wrong:
@@ -56,9 +51,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(bool(wrong))
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.drawing")
+    add = parser.add_argument
+    add("--short", action="store_true", help=f"{SHORT} prompts and {SHORT_CLIPS}, not {FULL}")
+    add("--only", choices=("images", "clips"))
+    for option, path in (("images", "embedded-image"), ("clips", "embedded-video")):
+        usual = SHIPPED[path]
+        add(f"--{option}", type=Path, default=usual, help="a model's folder; default: the shipped")
+    add("--count", type=int, help="prompts")
+    add("--threads", type=int, default=2)
+    add("--sheet", type=Path, help="file for all pictures, the wrong ones framed")
+    add("--seeds", type=Path, help="folder for sheets of seeds 0 to 15; nothing is measured")
+    return parser
+
+
 def _pictures(asked: argparse.Namespace) -> list[str]:
     """Measure and print those; what was missed."""
-    if asked.images is None:
+    if asked.only == "clips":
         return []
     count = asked.count or (SHORT if asked.short else FULL)
     measured = asyncio.run(measure(asked.images, count, asked.threads))
@@ -70,7 +80,7 @@ def _pictures(asked: argparse.Namespace) -> list[str]:
 
 def _clips(asked: argparse.Namespace) -> list[str]:
     """The same of clips."""
-    if asked.clips is None:
+    if asked.only == "images":
         return []
     count = asked.count or (SHORT_CLIPS if asked.short else FULL_CLIPS)
     measured = asyncio.run(drawing_clips.measure(asked.clips, count, asked.threads))

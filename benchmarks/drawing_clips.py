@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from antiphon.deploy.media_training.glyphs import Pixels
 from antiphon.deploy.media_training.motion_words import say
-from antiphon.deploy.media_training.motions import MOTIONS, Facts, choose
+from antiphon.deploy.media_training.motions import MOTIONS, PER_SECOND, Facts, choose
 
 from .drawing_maker import Maker, make_all, missed_of, told_of
 from .drawing_motion import Verdict, judge
@@ -28,6 +29,16 @@ COMPANY = 4
 
 LIMITS = {"motion": 0.85, "background": 0.85}
 """Least shares of prompts."""
+
+SHOWN = (
+    "a cat moves to the left on a yellow background",
+    "a rocket flying up on a blue background",
+    "an apple falls on a green background",
+    "a star grows on a black background",
+    "a purple frog goes down on pink",
+    "a house becomes blue on a grey background",
+)
+"""What the sheet of seeds shows."""
 
 SECONDS = 10.0
 """Most for one clip, made alone."""
@@ -106,6 +117,16 @@ async def measure(folder: Path, count: int, threads: int) -> Measured:
         for each, frames in zip(prompts, made.frames, strict=True)
     ]
     return Measured(judged, made.seconds, made.same, made.differ)
+
+
+def film(clips: Pixels, columns: int, out: Path) -> None:
+    """Write clips ``(n, frames, height, width, 3)`` side by side as one WebP that moves."""
+    count, frames, height, width, _ = clips.shape
+    rows = clips.reshape(count // columns, columns, frames, height, width, 3)
+    whole = rows.transpose(2, 0, 3, 1, 4, 5).reshape(frames, -1, columns * width, 3)
+    first, *rest = [Image.fromarray(each) for each in whole]
+    ms = round(1000 / PER_SECOND)
+    first.save(out, save_all=True, append_images=rest, duration=ms, loop=0, quality=70, method=6)
 
 
 def told(measured: Measured) -> list[str]:

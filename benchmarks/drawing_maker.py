@@ -22,6 +22,10 @@ FIRST_SEED = 1000
 """Of what is made twice; the next ones are of what has to differ."""
 
 
+SEEDS = 16
+"""Of the sheets."""
+
+
 class Maker:
     """A model that is asked with all defaults."""
 
@@ -113,6 +117,14 @@ async def make_all(
     apart = [np.abs(first.astype(np.int16) - other).mean() for other in others]
     same = bool((first == again).all())
     return Made(frames, statistics.median(took), same, float(min(apart)))
+
+
+async def seeds(folder: Path, prompts: Sequence[str], threads: int) -> Pixels:
+    """Each prompt with the seeds 0 to 15, chosen by nobody:
+    ``(prompts * SEEDS, frames, height, width, 3)``."""
+    async with Maker(folder, threads) as maker:
+        wanted = [maker.make(prompt, seed) for prompt in prompts for seed in range(SEEDS)]
+        return np.stack(await asyncio.gather(*wanted))
 
 
 def told_of(made: Timed, what: str) -> str:

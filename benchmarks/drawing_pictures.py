@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from antiphon.deploy.media_training.glyphs import Pixels
 
@@ -25,7 +22,6 @@ COMPANY = 8
 LIMITS = {"colour": 0.85, "place": 0.85, "count": 0.85, "laid out": 0.85, "glyph": 0.75}
 """Least shares of prompts."""
 
-SEEDS = 16
 SHOWN = (
     "a cat",
     "a red car on a yellow background",
@@ -89,13 +85,6 @@ async def measure(folder: Path, count: int, threads: int) -> Measured:
         for each, (picture,) in zip(prompts, made.frames, strict=True)
     ]
     return Measured(judged, made.seconds, made.same, made.differ)
-
-
-async def seeds(folder: Path, threads: int) -> Pixels:
-    """Each of :data:`SHOWN` with the seeds 0 to 15, chosen by nobody: ``(n, height, width, 3)``."""
-    async with Maker(folder, threads) as maker:
-        asked_for = [maker.make(prompt, seed) for prompt in SHOWN for seed in range(SEEDS)]
-        return np.concatenate(await asyncio.gather(*asked_for))
 
 
 def told(measured: Measured) -> list[str]:

@@ -231,7 +231,7 @@ def train(out: Path, seconds: float, report: Report, seed: int = 1) -> None:
     torch.manual_seed(seed)
     drawing = Drawing(words, text, encoder, seed)
     phase = Phase(
-        seconds=seconds - first - second, rate=1e-3, warmup=300, falling=0.2, sheet_seconds=900
+        seconds=seconds - first - second, rate=1e-3, warmup=300, falling=0.45, sheet_seconds=900
     )
     learner = Learner(drawing.models, phase)
     report("denoiser: the first scenes")

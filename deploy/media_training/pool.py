@@ -47,8 +47,8 @@ class Pool(Generic[F]):
         return self._held[numbers].float(), [self._facts[number] for number in numbers]
 
 
-def times(count: int, shift: float) -> Tensor:
-    """How much noise: 0 to 1; above a ``shift`` of 1 more often much."""
+def times(count: int, shift: float | Tensor) -> Tensor:
+    """How much noise: 0 to 1; above a ``shift`` of 1, which may be one for each, more often much."""
     middling = torch.sigmoid(torch.randn(count))
     share = torch.where(torch.rand(count) < 0.2, torch.rand(count), middling)
     return shift * share / (1 + (shift - 1) * share)

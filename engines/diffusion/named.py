@@ -1,4 +1,4 @@
-"""The models that a deployment can name: folders, and placeholders that are made on the spot.
+"""The models that a deployment can name: folders, two that are shipped, and placeholders.
 
 No tensor library is loaded here, so that a server can check what is asked of its workers.
 """
@@ -23,6 +23,15 @@ class Placeholder:
 
     facts: Facts
 
+
+MODELS = Path(__file__).with_name("models")
+
+SHIPPED: Mapping[str, Path] = {
+    "embedded-image": MODELS / "drawing",
+    "embedded-video": MODELS / "motion",
+}
+"""Folders of the small trained models that are part of the package, by the ``path`` that a
+deployment gives."""
 
 PLACEHOLDERS: Mapping[str, Placeholder] = {
     "placeholder-image": Placeholder(
@@ -52,11 +61,14 @@ PLACEHOLDERS: Mapping[str, Placeholder] = {
         ),
     ),
 }
-"""By the ``path`` that a deployment gives."""
+"""What is made on the spot, by the ``path`` that a deployment gives."""
+
+NAMED = frozenset({*SHIPPED, *PLACEHOLDERS})
+"""What ``path`` may be beside a folder."""
 
 EMBEDDED: Mapping[str, str] = {
-    "antiphon-draw": "placeholder-image",
-    "antiphon-move": "placeholder-video",
+    "antiphon-draw": "embedded-image",
+    "antiphon-move": "embedded-video",
 }
 """What is served where a deployment names no model of its own: names, and their paths."""
 
@@ -70,8 +82,7 @@ def abilities_of(config: DiffuserConfig) -> Abilities:
     adapters = tuple(config.switches.loras)
     known = PLACEHOLDERS.get(config.path)
     if known is None:
-        folder = Path(config.path).expanduser()
-        return read_abilities(folder, facts=config.facts, adapters=adapters)
+        return read_abilities(_given(config), facts=config.facts, adapters=adapters)
     return find_abilities(
         config.path, known.configs, known.facts, facts=config.facts, adapters=adapters
     )
@@ -80,7 +91,11 @@ def abilities_of(config: DiffuserConfig) -> Abilities:
 def folder_of(config: DiffuserConfig, cache: Path) -> Path:
     """The model's folder; a placeholder is made in ``cache``. It blocks, and may load torch."""
     if config.path not in PLACEHOLDERS:
-        return Path(config.path).expanduser()
+        return _given(config)
     from .placeholder import ensure
 
     return ensure(config.path, cache)
+
+
+def _given(config: DiffuserConfig) -> Path:
+    return SHIPPED.get(config.path) or Path(config.path).expanduser()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
-from benchmarks.drawing_clips import KINDS, Judged, Measured, asked, missed, told
+from benchmarks.drawing_clips import KINDS, Judged, Measured, asked, film, missed, told
 from benchmarks.drawing_motion import Verdict, judge, watch
+from PIL import Image
+from PIL.WebPImagePlugin import WebPImageFile
 
-from antiphon.deploy.media_training.motions import MOTIONS, draw
+from antiphon.deploy.media_training.motions import FRAMES, MOTIONS, SIDE, draw
 
 PROMPTS = asked(36)
 RNG = np.random.default_rng(8)
@@ -60,3 +63,14 @@ def test_what_was_measured_is_told_and_what_is_missed_is_named() -> None:
         "11.00 s a clip, at most 10 s",
     ]
     assert any(line.split() == ["all", "50.0", "100.0"] for line in told(measured))
+
+
+def test_clips_lie_side_by_side_in_one_that_moves(tmp_path: Path) -> None:
+    film(np.stack(CLIPS[:6]), 3, tmp_path / "it.webp")
+    with Image.open(tmp_path / "it.webp") as opened:
+        assert isinstance(opened, WebPImageFile)
+        assert (opened.size, opened.n_frames) == ((3 * SIDE, 2 * SIDE), FRAMES)
+        opened.seek(FRAMES - 1)
+        last = np.asarray(opened.convert("RGB"))
+    corner = last[SIDE:, 2 * SIDE :].astype(int)
+    assert np.abs(corner - CLIPS[5][-1]).mean() < 12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -104,10 +104,17 @@ class Site:
 
 
 @contextmanager
-def studio(*, keys: tuple[str, ...] = (), queue: int = 1000) -> Generator[Site]:
-    """A running server, its jobs in memory."""
+def studio(
+    *, keys: tuple[str, ...] = (), queue: int = 1000, models: Mapping[str, str] | None = None
+) -> Generator[Site]:
+    """A running server, its jobs in memory; ``models`` are names and paths, by default those that
+    are shipped."""
     site = Site(FakeDesk(queue_limit=queue))
-    deployment = parse_deployment({"model": "fake-model", "access": {"keys": list(keys)}})
+    chosen = {name: {"path": path} for name, path in (models or {}).items()}
+    media = {"models": chosen} if chosen else {}
+    deployment = parse_deployment(
+        {"model": "fake-model", "access": {"keys": list(keys)}, "media": media}
+    )
     server = Server(deployment, FakePipeline(), jobs=Jobs(site.desk))
     # Streams of the page are still open when the test ends.
     config = uvicorn.Config(server.app, port=0, log_level="critical", timeout_graceful_shutdown=0)

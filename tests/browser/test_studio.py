@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Route
 
+from antiphon.engines.diffusion.named import EMBEDDED, abilities_of
+from antiphon.engines.diffusion.switches import DiffuserConfig
+
 from .chromium import Visit, visiting
 from .studio_site import Site, picture, studio
+
+DRAW = abilities_of(DiffuserConfig(path=EMBEDDED["antiphon-draw"]))
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -38,7 +43,9 @@ def text(page: Page, selector: str) -> str:
 def test_a_picture_forms_stays_and_is_made_again(site: Site) -> None:
     with visiting(site.url, query="studio") as visit:
         page = visit.page
-        assert page.is_visible("#untrained")
+        assert not page.is_visible("#untrained")
+        examples = page.locator("#examples button")
+        assert examples.all_inner_texts() == list(DRAW.examples[:8])
         page.fill("#prompt", "a red cat")
         page.click("#shapes label:has-text('Wide')")
         page.press("#prompt", "Enter")
@@ -46,7 +53,9 @@ def test_a_picture_forms_stays_and_is_made_again(site: Site) -> None:
         (job,) = site.jobs
         (task,) = job.tasks
         assert (task.prompt, task.width, task.height) == ("a red cat", 80, 56)
-        assert (task.model, task.steps, task.guidance) == ("antiphon-draw", 20, 7.5)
+        assert (task.model, task.steps, task.guidance) == (
+            *("antiphon-draw", DRAW.steps, DRAW.guidance),
+        )
         box = page.locator(".tile .open").bounding_box()
         site.begin(job.id)
         site.progress(job.id, 42, picture("blue", "jpeg"))
@@ -93,7 +102,12 @@ def lose(route: Route) -> None:
 
 
 def test_it_can_be_cancelled_and_refusals_say_what_to_do() -> None:
-    with studio(queue=1) as site, visiting(site.url, query="studio") as visit:
+    random = {"noise": "placeholder-image"}
+    with (
+        studio(queue=1, models=random) as site,
+        visiting(site.url, query="studio") as visit,
+    ):
+        assert visit.page.is_visible("#untrained")
         page = visit.page
         page.click("#make")
         assert text(page, "#fault") == "Say first what it should show."

@@ -253,7 +253,7 @@ def test_a_chunk_that_is_refused_is_told_in_a_sentence(said: str) -> None:
     async def story() -> None:
         studio = Studio()
 
-        async def refuse(_new: NewJob) -> Job:
+        async def refuse(new: NewJob) -> Job:
             raise JobRefused("store_unavailable", said)
 
         studio.desk.submit = refuse  # type: ignore[method-assign]

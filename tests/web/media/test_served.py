@@ -21,7 +21,9 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(180)]
 
 Json = dict[str, Any]
 
-LONG: Json = {"kind": "image", "prompt": "a cat", "size": "512x512", "steps": 200}
+KIND = {"kind": "image"}
+
+LONG: Json = {**KIND, "model": "vast", "prompt": "a cat", "size": "512x512", "steps": 200}
 """Takes far longer than what follows it, on any machine."""
 
 
@@ -75,7 +77,9 @@ class Site:
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     deployment = shipped("silent")
     # A worker that has nothing else to do shows whether work was truly stopped.
-    deployment["media"] = {"jobs_at_once": 1}
+    paths = {"draw": "embedded-image", "move": "embedded-video", "vast": "placeholder-image"}
+    models = {name: {"path": path} for name, path in paths.items()}
+    deployment["media"] = {"models": models, "jobs_at_once": 1}
     return write_deployment(deployment, tmp_path_factory.mktemp("served"))
 
 
