@@ -527,14 +527,12 @@ def _model_with_paths(model: DiffuserConfig, folder: Path) -> DiffuserConfig:
 
     loras = {name: beside_it(path) for name, path in model.switches.loras.items()}
     switches = msgspec.structs.replace(model.switches, loras=loras)
-    return msgspec.structs.replace(model, path=beside_it(model.path), switches=switches)
+    path = model.path if model.path in NAMED else beside_it(model.path)
+    return msgspec.structs.replace(model, path=path, switches=switches)
 
 
 def _media_with_paths(media: MediaConfig, folder: Path) -> MediaConfig:
-    models = {
-        name: each if each.path in NAMED else _model_with_paths(each, folder)
-        for name, each in media.models.items()
-    }
+    models = {name: _model_with_paths(each, folder) for name, each in media.models.items()}
     secret = media.webhook_secret_file
     return msgspec.structs.replace(
         media,

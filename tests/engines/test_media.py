@@ -56,7 +56,7 @@ def test_paths_are_beside_the_deployment(tmp_path: Path) -> None:
         "  models:\n"
         "    mine: {path: models/mine, switches: {loras: {ink: loras/ink}}}\n"
         "    theirs: {path: /models/theirs}\n"
-        "    none: {path: placeholder-image}\n"
+        "    none: {path: placeholder-image, switches: {loras: {ink: loras/ink}}}\n"
     )
     media = load_deployment(file).media
     assert media is not None
@@ -65,7 +65,8 @@ def test_paths_are_beside_the_deployment(tmp_path: Path) -> None:
         "theirs": "/models/theirs",
         "none": "placeholder-image",
     }
-    assert media.models["mine"].switches.loras == {"ink": str(tmp_path / "loras" / "ink")}
+    for name in ("mine", "none"):
+        assert media.models[name].switches.loras == {"ink": str(tmp_path / "loras" / "ink")}
     with pytest.raises(StageFailure, match=r"media\.webhook_secret_file: .*secret\.txt"):
         job_settings(media, tmp_path)
     (tmp_path / "secret.txt").write_text("whsec_AAAA\n")
