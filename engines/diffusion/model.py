@@ -158,16 +158,21 @@ class Model:
             module = getattr(base, name, None)
             if module is not None:
                 own[name] = stand_in(name, module)
-        width, height = self.abilities.drawn(task.width, task.height)
+        wanted = (task.width, task.height)
+        size = width, height = self.abilities.drawn(*wanted)
         work.preview = lambda latents: self._preview(pipe, latents, (height, width))
         started = time.perf_counter()
-        made = pipe(**self._arguments(pipe, variant, work))[0]
+        made = pipe(**self._arguments(pipe, variant, work, size))[0]
         facts = self.facts | {"seconds": round(time.perf_counter() - started, 3)}
-        if (width, height) != (task.width, task.height):
+        frames = _frames(made)
+        if size != wanted:
+            frames = _enlarged(frames, wanted)
             facts["enlarged_from"] = f"{width}x{height}"
-        return Picture(_enlarged(_frames(made), (task.width, task.height)), facts=facts)
+        return Picture(frames, facts=facts)
 
-    def _arguments(self, pipe: Any, variant: Variant, work: Work) -> dict[str, Any]:
+    def _arguments(
+        self, pipe: Any, variant: Variant, work: Work, size: tuple[int, int]
+    ) -> dict[str, Any]:
         task = work.task
         known = inspect.signature(type(pipe).__call__).parameters
         said: dict[str, Any] = {
@@ -180,16 +185,15 @@ class Model:
         }
         if task.negative_prompt and self.family.negative:
             said["negative_prompt"] = task.negative_prompt
-        width, height = self.abilities.drawn(task.width, task.height)
         if "height" in known:
-            said |= {"height": height, "width": width}
+            said["width"], said["height"] = size
         if "num_frames" in known:
             said["num_frames"] = task.frames
         if variant.strength:
             said["strength"] = task.strength
         for name in variant.inputs:
             argument, colours = INPUTS[name]
-            said[argument] = _read(work.inputs[name], name, colours, (width, height))
+            said[argument] = _read(work.inputs[name], name, colours, size)
         extra = self.family.call(task) | self.abilities.call
         unknown = sorted(extra.keys() - known.keys())
         if unknown:
@@ -216,9 +220,7 @@ def _frames(made: Any) -> Frames:
 
 
 def _enlarged(frames: Frames, size: tuple[int, int]) -> Frames:
-    """Brought to a width and a height, if they have others."""
-    if frames.shape[2:0:-1] == size:
-        return frames
+    """Brought to a width and a height."""
     return np.stack(
         [
             np.asarray(Image.fromarray(each).resize(size, Image.Resampling.LANCZOS))
