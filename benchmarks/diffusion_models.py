@@ -55,15 +55,14 @@ def _placeholder(folder: Path) -> Path:
 def _small(folder: Path) -> Path:
     """Stable Diffusion whose UNet has 7 million weights: tens of ms for a step on one core."""
     import torch
-    from diffusers import DPMSolverMultistepScheduler, StableDiffusionPipeline
+    from diffusers import DPMSolverMultistepScheduler
     from transformers import CLIPTextModel
 
     from antiphon.engines.diffusion import placeholder
     from antiphon.engines.diffusion.abilities import Facts
 
     torch.manual_seed(0)
-    kind: Any = StableDiffusionPipeline
-    pipe = kind(
+    pipe = placeholder.stable_diffusion(
         vae=placeholder.kl_autoencoder(block_out_channels=(32, 32, 64, 64)),
         text_encoder=CLIPTextModel(placeholder.clip_settings()),
         tokenizer=placeholder.clip_tokenizer(),
@@ -78,9 +77,6 @@ def _small(folder: Path) -> Path:
         scheduler=DPMSolverMultistepScheduler(
             beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", steps_offset=1
         ),
-        safety_checker=None,
-        feature_extractor=None,
-        requires_safety_checker=False,
     )
     placeholder.save(pipe, folder / "small", Facts(steps=20, untrained=True))
     return folder / "small"

@@ -21,7 +21,6 @@ from antiphon.engines.diffusion.task import MediaTask, Picture
 FIRST_SEED = 1000
 """Of what is made twice; the next ones are of what has to differ."""
 
-
 SEEDS = 16
 """Of the sheets."""
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .captions import scene
 from .glyphs import Pixels
-from .runner import Learner, Losses, Phase, Report, learn, tile
+from .runner import Learner, Losses, Phase, Report, learn, tile, write_whole
 
 LATENTS = 4
 """Channels."""
@@ -107,9 +107,7 @@ def train_autoencoder(folder: Path, seconds: float, report: Report, seed: int = 
     learn(learner, losses, folder, report, sheet)
     learner.swap()
     norm(model, as_tensor(pictures(256, rng)))
-    partial = path.with_suffix(".partial")
-    torch.save(model.state_dict(), partial)
-    partial.rename(path)
+    write_whole(model.state_dict(), path)
     return model.requires_grad_(False).eval()
 
 

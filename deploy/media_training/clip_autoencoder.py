@@ -25,7 +25,7 @@ from torch.nn import functional
 from .autoencoder import COLOUR, as_pixels, as_tensor
 from .glyphs import Pixels
 from .motions import choose, draw
-from .runner import Learner, Losses, Phase, Report, learn, tile
+from .runner import Learner, Losses, Phase, Report, learn, tile, write_whole
 
 LATENTS = 16
 """Channels."""
@@ -288,9 +288,7 @@ def train_autoencoder(folder: Path, seconds: float, report: Report, seed: int = 
     learner.swap()
     mean, std = spread_of(model, as_tensor(clips(256, rng)))
     model.register_to_config(latents_mean=mean, latents_std=std)
-    partial = path.with_suffix(".partial")
-    torch.save({"model": model.state_dict(), "mean": mean, "std": std}, partial)
-    partial.rename(path)
+    write_whole({"model": model.state_dict(), "mean": mean, "std": std}, path)
     return model.requires_grad_(False).eval()
 
 

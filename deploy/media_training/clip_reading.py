@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .glyphs import COLOURS, TINTS
 from .motion_words import say
 from .motions import MOTIONS, NAMES, Facts, choose
-from .reading import LOOKING, LOOKS, answered, keep, look
-from .runner import Learner, Losses, Phase, Report, learn
+from .reading import LOOKS, Lesson, look, taught
+from .runner import Report
 
 BATCH = 128
 WORDS = 24
@@ -77,32 +77,18 @@ def states_of(model: Any, words: Any, captions: list[str]) -> Tensor:
 
 
 def train_reader(folder: Path, words: Any, seconds: float, report: Report, seed: int = 1) -> Any:
-    """Teach the text model, or take it as it is once taught; frozen."""
+    """See :func:`.reading.taught`."""
     torch.manual_seed(seed)
-    model, path = text_model(len(words)), folder / "model.pt"
-    model.set_attn_implementation("eager")
-    if path.exists():
-        model.load_state_dict(torch.load(path, weights_only=True))
-        return model.requires_grad_(False).eval()
-    heads = nn.ModuleList(nn.Linear(WIDTH, len(choices)) for choices in CHOICES.values())
-    rng = np.random.default_rng(seed)
-    phase = Phase(seconds=seconds, rate=2e-3, average=0.99, sheet_seconds=1e9)
-    eye = nn.Linear(WIDTH, LOOKS)
-    learner = Learner({"text": model, "heads": heads, "eye": eye}, phase)
+    model, rng = text_model(len(words)), np.random.default_rng(seed)
 
-    def losses() -> tuple[Losses, int]:
+    def lesson() -> Lesson:
         facts = [choose(rng) for _ in range(BATCH)]
         ids, mask = tokens(words, [say(each, rng) for each in facts])
         at = (torch.rand(BATCH) * mask.sum(1)).long()
         with torch.autocast("cpu", torch.bfloat16):
             states = model(ids, mask).last_hidden_state
         state = states[torch.arange(BATCH), at].float()
-        wanted = torch.tensor([answers(each) for each in facts])
-        loss, right = answered(heads, state, wanted, CHOICES)
-        away = eye(state) - torch.stack([look(each.glyph, each.at_first) for each in facts])
-        missed = away.square().mean()
-        return {"loss": loss + LOOKING * missed, "look": missed.detach(), **right}, BATCH
+        seen = [look(each.glyph, each.at_first) for each in facts]
+        return state, [answers(each) for each in facts], seen
 
-    learn(learner, losses, folder, report)
-    learner.swap()
-    return keep(model, path)
+    return taught(model, CHOICES, LOOKS, lesson, folder, seconds, report)

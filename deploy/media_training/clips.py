@@ -30,7 +30,7 @@ from .clip_reading import WORDS, states_of, train_reader
 from .glyphs import Pixels
 from .motion_words import say, vocabulary
 from .motions import FRAMES, PER_SECOND, SIDE, Facts, choose, draw
-from .pool import Pool, halved, times
+from .pool import MOST_PIXELS, Pool, halved, times
 from .runner import Learner, Losses, Phase, Report, learn, tile
 from .words import tokenizer
 
@@ -63,9 +63,6 @@ STEPS, GUIDANCE, SHIFT = 16, 3.0, 3.0
 TAUGHT_SHIFTS = (5.0, 1.5)
 """How much more of the noisy mixtures are learnt from, of the one half of the samples and of the
 other: what moves where is decided in nearly nothing but noise, what it looks like as it turns is not."""
-
-MOST_PIXELS = 1792 * 1024
-"""Of a frame that is asked for: it has learnt but one size, that others are enlarged from."""
 
 EXAMPLES = (
     "a cat moves to the left on a yellow background",

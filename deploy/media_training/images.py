@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from ...engines.diffusion.abilities import Facts as Abilities
-from ...engines.diffusion.placeholder import save
+from ...engines.diffusion.placeholder import save, stable_diffusion
 from ...engines.diffusion.quiet import hush
 from .autoencoder import DOWN, LATENTS, as_tensor, train_autoencoder
 from .captions import say, vocabulary
 from .glyphs import Pixels
-from .pool import Pool, halved, times
+from .pool import MOST_PIXELS, Pool, halved, times
 from .reading import read, tokens, train_reader
 from .runner import Learner, Losses, Phase, Report, learn, tile
 from .scenes import SIDE, Facts, choose, draw
@@ -52,9 +52,6 @@ CHANNELS = (64, 112, 160)
 
 STEPS, GUIDANCE = 20, 3.0
 """Of samples, and of the model as it is served."""
-
-MOST_PIXELS = 1792 * 1024
-"""Of a picture that is asked for: it has learnt but one size, that others are enlarged from."""
 
 EXAMPLES = (
     "a cat",
@@ -130,16 +127,7 @@ def scheduler() -> Any:
 
 def pipeline(parts: dict[str, Any]) -> Any:
     """The whole of them."""
-    from diffusers import StableDiffusionPipeline
-
-    kind: Any = StableDiffusionPipeline
-    made = kind(
-        **parts,
-        scheduler=scheduler(),
-        safety_checker=None,
-        feature_extractor=None,
-        requires_safety_checker=False,
-    )
+    made = stable_diffusion(**parts, scheduler=scheduler())
     made.set_progress_bar_config(disable=True)
     return made
 

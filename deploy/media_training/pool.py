@@ -13,6 +13,10 @@ from torch import Tensor, nn
 
 F = TypeVar("F")
 
+MOST_PIXELS = 1792 * 1024
+"""Of a picture or frame that is asked for: each model has learnt but one size, that others are
+enlarged from."""
+
 
 class Pool(Generic[F]):
     """Encoded scenes: the newest take the place of the oldest."""

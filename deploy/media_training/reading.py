@@ -10,7 +10,7 @@ otherwise is what it learns last, and glyphs that look alike have texts that are
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ from torch.nn import functional
 
 from .captions import say
 from .glyphs import COLOURS, TINTS, glyphs, sprite, tinted
-from .runner import Learner, Losses, Phase, Report, learn
+from .runner import Learner, Losses, Phase, Report, learn, write_whole
 from .scenes import PLACES, SIZES, Facts, choose
-from .words import POSITIONS, WIDTH, text_model
+from .words import POSITIONS, text_model
 
 BATCH = 128
 NAMES = [glyph.name for glyph in glyphs()]
@@ -49,6 +49,9 @@ ROUGH = 12
 
 LOOKING = 3.0
 """What an error of them counts, beside the facts."""
+
+Lesson = tuple[Tensor, list[list[int]], list[Tensor]]
+"""States ``(n, width)``, and for each the right answers and looks."""
 
 
 @cache
@@ -127,30 +130,56 @@ def answered(
     return loss, right
 
 
-def keep(model: Any, path: Path) -> Any:
-    """Write what was taught, whole or not at all; returns it frozen."""
-    partial = path.with_suffix(".partial")
-    torch.save(model.state_dict(), partial)
-    partial.rename(path)
-    return model.requires_grad_(False).eval()
+def taught(
+    model: Any,
+    choices: Mapping[str, Sequence[str]],
+    numbers: int,
+    lesson: Callable[[], Lesson],
+    folder: Path,
+    seconds: float,
+    report: Report,
+) -> Any:
+    """Teach a text model, or take it as it is once taught; frozen.
 
-
-def train_reader(folder: Path, words: Any, seconds: float, report: Report, seed: int = 1) -> Any:
-    """Teach the text model, or take it as it is once taught; frozen."""
-    torch.manual_seed(seed)
-    model, path = text_model(len(words)), folder / "model.pt"
+    Args:
+        model: Untaught.
+        choices: What its states have to tell.
+        numbers: How many of looks they have to tell.
+        lesson: The next batch.
+        folder: Where it is kept.
+        seconds: How long it learns.
+        report: Takes lines of progress.
+    """
+    path = folder / "model.pt"
+    # The gradient of the fused attention is slow in bfloat16 on a CPU.
+    model.set_attn_implementation("eager")
     if path.exists():
         model.load_state_dict(torch.load(path, weights_only=True))
         return model.requires_grad_(False).eval()
-    # The gradient of the fused attention is slow in bfloat16 on a CPU.
-    model.set_attn_implementation("eager")
-    heads = nn.ModuleList(nn.Linear(WIDTH, len(choices)) for choices in CHOICES.values())
-    eye = nn.Linear(WIDTH, 2 * LOOKS)
-    rng = np.random.default_rng(seed)
+    width = model.config.hidden_size
+    heads = nn.ModuleList(nn.Linear(width, len(each)) for each in choices.values())
+    eye = nn.Linear(width, numbers)
     phase = Phase(seconds=seconds, rate=2e-3, average=0.99, sheet_seconds=1e9)
     learner = Learner({"text": model, "heads": heads, "eye": eye}, phase)
 
     def losses() -> tuple[Losses, int]:
+        state, right, seen = lesson()
+        loss, told = answered(heads, state, torch.tensor(right), choices)
+        missed = (eye(state) - torch.stack(seen)).square().mean()
+        return {"loss": loss + LOOKING * missed, "look": missed.detach(), **told}, len(state)
+
+    learn(learner, losses, folder, report)
+    learner.swap()
+    write_whole(model.state_dict(), path)
+    return model.requires_grad_(False).eval()
+
+
+def train_reader(folder: Path, words: Any, seconds: float, report: Report, seed: int = 1) -> Any:
+    """See :func:`taught`."""
+    torch.manual_seed(seed)
+    model, rng = text_model(len(words)), np.random.default_rng(seed)
+
+    def lesson() -> Lesson:
         facts = [choose(rng) for _ in range(BATCH)]
         ids = tokens(words, [say(each, rng) for each in facts])
         ends = (ids == words.eos_token_id).int().argmax(1)
@@ -159,12 +188,6 @@ def train_reader(folder: Path, words: Any, seconds: float, report: Report, seed:
         with torch.autocast("cpu", torch.bfloat16):
             states = read(model, ids)
         state = states[torch.arange(BATCH), at].float()
-        wanted = torch.tensor([answers(each) for each in facts])
-        loss, right = answered(heads, state, wanted, CHOICES)
-        away = eye(state) - torch.stack([looks_of(each) for each in facts])
-        look = away.square().mean()
-        return {"loss": loss + LOOKING * look, "look": look.detach(), **right}, BATCH
+        return state, [answers(each) for each in facts], [looks_of(each) for each in facts]
 
-    learn(learner, losses, folder, report)
-    learner.swap()
-    return keep(model, path)
+    return taught(model, CHOICES, 2 * LOOKS, lesson, folder, seconds, report)

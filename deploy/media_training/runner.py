@@ -50,6 +50,13 @@ class Phase:
     sheet_seconds: float = 600.0
 
 
+def write_whole(held: Mapping[str, Any], path: Path) -> None:
+    """Write what ``torch.load`` reads, whole or not at all."""
+    partial = path.with_suffix(".partial")
+    torch.save(held, partial)
+    os.replace(partial, path)
+
+
 class Learner:
     """Models that learn together, their averaged weights, and where they are."""
 
@@ -102,18 +109,16 @@ class Learner:
 
     def save(self, path: Path) -> None:
         """Write all that is needed to go on."""
-        partial = path.with_suffix(".partial")
         held: dict[str, Any] = {name: each.state_dict() for name, each in self.models.items()}
-        torch.save(
+        write_whole(
             {
                 "models": held,
                 "mean": self._mean,
                 "optimizer": self._optimizer.state_dict(),
                 "progress": (self.steps, self.seen, self.spent),
             },
-            partial,
+            path,
         )
-        os.replace(partial, path)
 
     def resume(self, path: Path) -> bool:
         """Go on from a checkpoint, if it is there."""

@@ -134,14 +134,21 @@ def unet(**changed: Any) -> Any:
     return UNet2DConditionModel(**settings | changed)
 
 
+def stable_diffusion(**parts: Any) -> Any:
+    """A Stable Diffusion of these parts, with nothing that looks at what it made."""
+    from diffusers import StableDiffusionPipeline
+
+    kind: Any = StableDiffusionPipeline
+    return kind(**parts, safety_checker=None, feature_extractor=None, requires_safety_checker=False)
+
+
 def make_image(folder: Path) -> None:
     """Stable Diffusion, of 64 pixels a side."""
-    from diffusers import DPMSolverMultistepScheduler, StableDiffusionPipeline
+    from diffusers import DPMSolverMultistepScheduler
     from transformers import CLIPTextModel
 
     torch.manual_seed(0)
-    kind: Any = StableDiffusionPipeline
-    pipe = kind(
+    pipe = stable_diffusion(
         vae=kl_autoencoder(),
         text_encoder=CLIPTextModel(clip_settings()),
         tokenizer=clip_tokenizer(),
@@ -149,9 +156,6 @@ def make_image(folder: Path) -> None:
         scheduler=DPMSolverMultistepScheduler(
             beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", steps_offset=1
         ),
-        safety_checker=None,
-        feature_extractor=None,
-        requires_safety_checker=False,
     )
     save(pipe, folder, PLACEHOLDERS["placeholder-image"].facts)
 

@@ -19,6 +19,7 @@ from antiphon.engines.diffusion.placeholder import (
     clip_tokenizer,
     kl_autoencoder,
     save,
+    stable_diffusion,
     unet,
 )
 
@@ -49,7 +50,7 @@ def half(colour: str, place: str) -> NDArray[np.uint8]:
 
 def make(folder: Path) -> None:
     """Teach it, and write its folder."""
-    from diffusers import DPMSolverMultistepScheduler, StableDiffusionPipeline
+    from diffusers import DPMSolverMultistepScheduler
     from transformers import CLIPTextModel
 
     torch.manual_seed(0)
@@ -65,16 +66,12 @@ def make(folder: Path) -> None:
         beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", steps_offset=1
     )
     _learn_noise(denoiser, reader, scheduler, latents, read.input_ids)
-    kind: Any = StableDiffusionPipeline
-    pipe = kind(
+    pipe = stable_diffusion(
         vae=vae,
         text_encoder=reader,
         tokenizer=words,
         unet=denoiser,
         scheduler=scheduler,
-        safety_checker=None,
-        feature_extractor=None,
-        requires_safety_checker=False,
     )
     save(pipe, folder, Facts(steps=12, guidance=1.0))
 
